@@ -1,0 +1,259 @@
+package handshake
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"slices"
+	"time"
+)
+
+// Settings are the TLS settings of a listener.
+type Settings struct {
+	// Sources have the certificates; at least one. They are asked in order.
+	Sources []Source
+	// PQ is the policy; Off is for upstreams and refused here.
+	PQ PQ
+	// Groups narrows the key exchange groups; empty means all that PQ allows.
+	// Its order does not matter.
+	Groups []tls.CurveID
+	// MinVersion is tls.VersionTLS13 (zero means that) or tls.VersionTLS12.
+	MinVersion uint16
+	// NextProtos are the protocols of the listener by ALPN, ours first choice
+	// first. A client without ALPN is let in.
+	NextProtos []string
+	// StrictSNI refuses clients that name no host or one that no source
+	// knows. Otherwise they get the default certificate.
+	StrictSNI bool
+	// ClientAuth says whether clients need certificates; ClientCAs vouch for them.
+	ClientAuth tls.ClientAuthType
+	ClientCAs  []*x509.Certificate
+	// Tickets are the session ticket keys; the zero value means keys of this
+	// process alone, which survive a reload of the configuration.
+	Tickets Tickets
+	// Time is the clock; nil means time.Now.
+	Time func() time.Time
+}
+
+// Server is the TLS side of a listener: one immutable configuration for all
+// its connections. It is safe for concurrent use.
+type Server struct {
+	rules    rules
+	sources  []Source
+	strict   bool
+	protos   []string
+	config   *tls.Config
+	refusing *tls.Config // has no certificate: answers unrecognized_name
+	tickets  *rotation   // nil when tickets are off
+}
+
+// NewServer checks the settings and builds the configuration from them. Errors
+// are *[SettingsError].
+func NewServer(s Settings) (*Server, error) {
+	if s.PQ == Off {
+		return nil, settingsError("pq", "off is for upstreams; a listener that must not be post-quantum lists classical groups")
+	}
+	if len(s.Sources) == 0 {
+		return nil, settingsError("certificates", "there are none")
+	}
+	if s.ClientAuth >= tls.VerifyClientCertIfGiven && len(s.ClientCAs) == 0 {
+		return nil, settingsError("client_ca", "client certificates are verified, but no CA is given to verify them by")
+	}
+	r, err := resolve(s.PQ, s.Groups, s.MinVersion)
+	if err != nil {
+		return nil, err
+	}
+	srv := &Server{rules: r, sources: slices.Clone(s.Sources), strict: s.StrictSNI, protos: slices.Clone(s.NextProtos)}
+	srv.config = srv.newConfig(s)
+	srv.refusing = srv.config.Clone()
+	srv.refusing.GetCertificate, srv.refusing.SessionTicketsDisabled = nil, true
+	if !s.Tickets.Off {
+		if srv.tickets, err = newRotation(s.Tickets, binding(r, s), srv.config, s.Time); err != nil {
+			return nil, err
+		}
+	}
+	return srv, nil
+}
+
+func (s *Server) newConfig(set Settings) *tls.Config {
+	c := &tls.Config{
+		Time:                   set.Time,
+		NextProtos:             s.protos,
+		MinVersion:             s.rules.min,
+		CurvePreferences:       s.rules.groups,
+		ClientAuth:             set.ClientAuth,
+		GetCertificate:         s.certificate,
+		GetConfigForClient:     s.sawHello,
+		SessionTicketsDisabled: set.Tickets.Off,
+	}
+	if len(set.ClientCAs) > 0 {
+		c.ClientCAs = x509.NewCertPool()
+		for _, ca := range set.ClientCAs {
+			c.ClientCAs.AddCert(ca)
+		}
+	}
+	return c
+}
+
+// Config is the configuration for every connection. It must not be changed;
+// who needs another (QUIC) clones it once per listener.
+func (s *Server) Config() *tls.Config { return s.config }
+
+// PQ is the policy in force.
+func (s *Server) PQ() PQ { return s.rules.pq }
+
+// GroupsInForce are the names of the key exchange groups as crypto/tls will
+// really use them, for the log at start and for status.
+func (s *Server) GroupsInForce() []string { return GroupNames(s.rules.groups) }
+
+// MinVersion is the lowest TLS version taken.
+func (s *Server) MinVersion() uint16 { return s.rules.min }
+
+// Warnings are what an operator should be told at start about these settings.
+func (s *Server) Warnings() []string { return slices.Clone(s.rules.warnings) }
+
+// Certificates describes the certificates of all sources.
+func (s *Server) Certificates() []CertInfo {
+	var all []CertInfo
+	for _, src := range s.sources {
+		all = append(all, src.Describe()...)
+	}
+	return all
+}
+
+// attempt is the context of one handshake: where the hello leaves what a
+// refusal will want to know.
+type attempt struct {
+	context.Context
+	sni      string
+	foreseen Reason
+}
+
+type attemptKey struct{}
+
+// Value answers for the attempt itself.
+func (a *attempt) Value(key any) any {
+	if _, ok := key.(attemptKey); ok {
+		return a
+	}
+	return a.Context.Value(key)
+}
+
+// Watch is a context for handshakes that other code runs (QUIC): given to
+// crypto/tls, it lets [Server.Refuse] say more about a failure.
+func Watch(ctx context.Context) context.Context { return &attempt{Context: ctx} }
+
+// Handshake runs the handshake of a connection made by
+// tls.Server(raw, s.Config()). Its time is bounded by the deadline that the
+// caller has set on raw and by ctx; a ctx that cannot be cancelled is cheaper.
+// The error is a *[RefusedError]; the alert has then been sent, the connection
+// is the caller's to close.
+func (s *Server) Handshake(ctx context.Context, conn *tls.Conn) (Facts, error) {
+	a := &attempt{Context: ctx}
+	if err := conn.HandshakeContext(a); err != nil {
+		return Facts{}, s.Refuse(a, err)
+	}
+	cs := conn.ConnectionState()
+	return FactsOf(&cs), nil
+}
+
+// Refuse explains a handshake that failed with err. ctx is what [Watch] made
+// for it, or any context, and then the explanation knows less.
+func (s *Server) Refuse(ctx context.Context, err error) *RefusedError {
+	var known *RefusedError
+	if errors.As(err, &known) {
+		return known
+	}
+	e := &RefusedError{PQ: s.rules.pq, Err: err}
+	var foreseen Reason
+	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+		e.SNI, foreseen = a.sni, a.foreseen
+	}
+	e.Reason = classify(err, false, foreseen).sharpen(s.rules.pq)
+	return e
+}
+
+// sawHello is called by crypto/tls for every ClientHello, before anything is
+// decided. It keeps the ticket keys fresh and notes what a refusal would want
+// to know; crypto/tls itself does the refusing, with the right alert.
+func (s *Server) sawHello(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	if s.tickets != nil {
+		s.tickets.freshen()
+	}
+	reason := s.foresee(hello)
+	if ctx := hello.Context(); ctx != nil {
+		if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+			a.sni, a.foreseen = hello.ServerName, reason
+		}
+	}
+	if reason == NoSNIMatch {
+		return s.refusing, nil
+	}
+	return nil, nil
+}
+
+// foresee is the reason for which crypto/tls will refuse the hello, "" if none is seen.
+func (s *Server) foresee(hello *tls.ClientHelloInfo) Reason {
+	modern := slices.Contains(hello.SupportedVersions, tls.VersionTLS13)
+	switch {
+	case !modern && (s.rules.min == tls.VersionTLS13 || !slices.Contains(hello.SupportedVersions, tls.VersionTLS12)):
+		return NoSharedVersion
+	case modern && !overlap(s.rules.groups, hello.SupportedCurves):
+		return NoSharedGroup
+	case len(s.protos) > 0 && len(hello.SupportedProtos) > 0 && !overlap(s.protos, hello.SupportedProtos):
+		return NoSharedALPN
+	case s.strict && !s.knows(hello):
+		return NoSNIMatch
+	}
+	return ""
+}
+
+func overlap[T comparable](a, b []T) bool {
+	for _, x := range a {
+		if slices.Contains(b, x) {
+			return true
+		}
+	}
+	return false
+}
+
+// knows reports whether a source has a certificate for the name in the hello.
+// It is asked here as well because a resumed session never asks for one.
+func (s *Server) knows(hello *tls.ClientHelloInfo) bool {
+	cert, err := s.match(hello)
+	return cert != nil || err != nil // an error will be met again, and told as what it is
+}
+
+// match is the certificate that the first source has for the name in the hello.
+func (s *Server) match(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if hello.ServerName == "" {
+		return nil, nil
+	}
+	for _, src := range s.sources {
+		if cert, err := src.Certificate(hello); cert != nil || err != nil {
+			return cert, err
+		}
+	}
+	return nil, nil
+}
+
+// certificate is the one for the hello, or the default one.
+func (s *Server) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	cert, err := s.match(hello)
+	if err == nil && cert == nil && !s.strict {
+		for _, src := range s.sources {
+			if cert, err = src.Default(hello); cert != nil || err != nil {
+				break
+			}
+		}
+	}
+	if err != nil {
+		return nil, &RefusedError{Reason: NoCertificate, SNI: hello.ServerName, PQ: s.rules.pq, Err: err}
+	}
+	return cert, nil // nil: crypto/tls answers unrecognized_name
+}
+
+// Conn is shorthand for tls.Server with the server's configuration.
+func (s *Server) Conn(raw net.Conn) *tls.Conn { return tls.Server(raw, s.config) }
