@@ -1,0 +1,13 @@
+//go:build unix
+
+package peers
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// enter makes cmd run with root as its /.
+func enter(cmd *exec.Cmd, root string) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
+}
