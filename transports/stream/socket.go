@@ -1,0 +1,238 @@
+// Package stream is a byte connection as the transports drive it: a socket
+// that can live inside a RawConn.Read callback, where reads never wait and
+// cost no turn of the scheduler, and, above it, TLS or nothing.
+package stream
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// ErrAgain is what Read gives inside Step when nothing is there. It is a
+// temporary net.Error, which crypto/tls takes as no reason to give the
+// connection up.
+var ErrAgain error = again{}
+
+type again struct{}
+
+func (again) Error() string   { return "nothing to read yet" }
+func (again) Timeout() bool   { return true }
+func (again) Temporary() bool { return true }
+
+// corkBytes is when corked output is written: eight full TLS records, which
+// stay in the second-level cache between their encryption and the system call.
+const corkBytes = 8 * (16384 + 22)
+
+// corkPool holds the buffers of corked sockets; an idle one has none.
+var corkPool = sync.Pool{New: func() any {
+	b := make([]byte, 0, corkBytes+17*1024)
+	return &b
+}}
+
+// Socket is a TCP or unix connection. Outside Step it behaves as any net.Conn.
+// One goroutine reads at a time and one writes.
+type Socket struct {
+	net.Conn
+	raw     syscall.RawConn
+	fd      uintptr
+	inside  bool // in a callback: never wait for reading
+	drained bool // the last read took all there was
+	step    func() bool
+	enter   func(uintptr) bool
+	prefix  []byte // bytes that were read before this socket was made
+
+	// mu guards the corked output: TLS may answer a key update from the
+	// reading goroutine while another writes.
+	mu     sync.Mutex
+	corked bool
+	out    *[]byte
+	vec    vector
+}
+
+// NewSocket wraps c. With portable it never lives inside a callback; nor does
+// it where the platform or the kind of connection has none. prefix are bytes of
+// the stream that were read already.
+func NewSocket(c net.Conn, portable bool, prefix []byte) *Socket {
+	s := &Socket{Conn: c, prefix: prefix}
+	if portable || !haveRaw {
+		return s
+	}
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return s
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return s
+	}
+	s.raw = raw
+	s.enter = func(fd uintptr) bool {
+		s.fd, s.inside, s.drained = fd, true, false
+		done := s.step()
+		s.inside = false
+		return done
+	}
+	return s
+}
+
+// CanStep tells whether Step may be called.
+func (s *Socket) CanStep() bool { return s.raw != nil }
+
+// Inside tells whether the caller runs in a Step callback of this socket.
+func (s *Socket) Inside() bool { return s.inside }
+
+// Step calls f, at once and then each time that the socket has become
+// readable, until f returns true. Inside f, Read gives ErrAgain instead of
+// waiting. The error is that of the wait: a deadline passed, or the socket
+// was closed.
+//
+// As long as f returns false only after ErrAgain, no arrival is missed: the
+// poller reports edges, and a read that fell short of its buffer has emptied
+// the socket. What may be missed is a FIN that came with the last bytes; see
+// package deadline, which asks for it.
+func (s *Socket) Step(f func() (done bool)) error {
+	s.step = f
+	return s.raw.Read(s.enter)
+}
+
+// AwaitReadable makes f's return of false inside Step wait for the next edge
+// even though nothing was read: used after a write whose answer is awaited.
+func (s *Socket) AwaitReadable() { s.drained = true }
+
+// Read implements net.Conn.
+func (s *Socket) Read(p []byte) (int, error) {
+	if len(s.prefix) > 0 {
+		n := copy(p, s.prefix)
+		if s.prefix = s.prefix[n:]; len(s.prefix) == 0 {
+			s.prefix = nil
+		}
+		return n, nil
+	}
+	if !s.inside {
+		return s.Conn.Read(p)
+	}
+	if s.drained {
+		return 0, ErrAgain
+	}
+	n, err := rawRead(s.fd, p)
+	switch {
+	case err == nil && n == 0 && len(p) > 0:
+		return 0, io.EOF
+	case err == nil:
+		s.drained = n < len(p)
+		return n, nil
+	case err == syscall.EAGAIN: //nolint:errorlint // a bare errno
+		s.drained = true
+		return 0, ErrAgain
+	}
+	return 0, os.NewSyscallError("read", err)
+}
+
+// Write implements net.Conn. On a corked socket it only keeps the bytes.
+func (s *Socket) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.corked {
+		return s.write(p)
+	}
+	if s.out == nil {
+		s.out = corkPool.Get().(*[]byte)
+	}
+	*s.out = append(*s.out, p...)
+	if len(*s.out) < corkBytes {
+		return len(p), nil
+	}
+	return len(p), s.flushLocked()
+}
+
+// write sends p, by a system call without the scheduler where the descriptor is
+// pinned by a callback.
+func (s *Socket) write(p []byte) (int, error) {
+	done := 0
+	if s.inside {
+		for done < len(p) {
+			n, err := rawWrite(s.fd, p[done:])
+			if err == syscall.EAGAIN { //nolint:errorlint // a bare errno
+				break
+			}
+			if err != nil {
+				return done, os.NewSyscallError("write", err)
+			}
+			done += n
+		}
+		if done == len(p) {
+			return done, nil
+		}
+	}
+	n, err := s.Conn.Write(p[done:])
+	return done + n, err
+}
+
+// Cork keeps what is written until Uncork, or until there is much of it.
+func (s *Socket) Cork() {
+	s.mu.Lock()
+	s.corked = true
+	s.mu.Unlock()
+}
+
+// Uncork sends what was kept and lets writes pass again.
+func (s *Socket) Uncork() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.corked = false
+	return s.flushLocked()
+}
+
+func (s *Socket) flushLocked() error {
+	if s.out == nil {
+		return nil
+	}
+	b := s.out
+	s.out = nil
+	_, err := s.write(*b)
+	*b = (*b)[:0]
+	corkPool.Put(b)
+	return err
+}
+
+// Writev sends the pieces, in order, by one system call where the socket takes
+// them.
+func (s *Socket) Writev(a, b, c []byte) error {
+	if s.inside {
+		return s.rawWritev(a, b, c)
+	}
+	bufs := net.Buffers{a, b, c}
+	_, err := bufs.WriteTo(s.Conn)
+	return err
+}
+
+// rawWritev leaves what the socket would not take to ordinary writes.
+func (s *Socket) rawWritev(a, b, c []byte) error {
+	n, err := s.vec.write(s.fd, a, b, c)
+	if err != nil && err != syscall.EAGAIN { //nolint:errorlint // a bare errno
+		return os.NewSyscallError("writev", err)
+	}
+	for _, p := range [...][]byte{a, b, c} {
+		if n >= len(p) {
+			n -= len(p)
+			continue
+		}
+		if _, err := s.write(p[n:]); err != nil {
+			return err
+		}
+		n = 0
+	}
+	return nil
+}
+
+// CloseWrite ends our direction (TCP FIN).
+func (s *Socket) CloseWrite() error {
+	if c, ok := s.Conn.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}

@@ -1,0 +1,68 @@
+package stream
+
+import (
+	"runtime"
+	"syscall"
+	"unsafe"
+)
+
+// haveRaw: the poller is edge-triggered and sockets are non-blocking, so a
+// callback may read and write the descriptor itself.
+const haveRaw = true
+
+// rawRead and rawWrite skip the scheduler's bookkeeping (syscall.RawSyscall),
+// which a call that never waits does not need.
+func rawRead(fd uintptr, p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		n, _, e := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		if e == 0 {
+			return int(n), nil
+		}
+		if e != syscall.EINTR {
+			return 0, e
+		}
+	}
+}
+
+func rawWrite(fd uintptr, p []byte) (int, error) {
+	for {
+		n, _, e := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		if e == 0 {
+			return int(n), nil
+		}
+		if e != syscall.EINTR {
+			return 0, e
+		}
+	}
+}
+
+// vector is the argument of writev, kept so that it costs no allocation.
+type vector struct{ iov [3]syscall.Iovec }
+
+func (v *vector) write(fd uintptr, bufs ...[]byte) (int, error) {
+	used := 0
+	for _, b := range bufs {
+		if len(b) > 0 {
+			v.iov[used].Base = unsafe.SliceData(b)
+			v.iov[used].SetLen(len(b))
+			used++
+		}
+	}
+	defer func() { v.iov = [3]syscall.Iovec{} }()
+	if used == 0 {
+		return 0, nil
+	}
+	for {
+		n, _, e := syscall.RawSyscall(syscall.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&v.iov[0])), uintptr(used))
+		runtime.KeepAlive(bufs)
+		if e == 0 {
+			return int(n), nil
+		}
+		if e != syscall.EINTR {
+			return 0, e
+		}
+	}
+}
