@@ -4,8 +4,7 @@ import "io"
 
 // Source is the reading end of a body. The transport that writes a message
 // pulls from it, so a body crosses the gateway in the memory it was read into.
-// One goroutine at a time reads a source; Close may come from another only
-// through the exchange's or call's own Cancel.
+// One goroutine at a time reads a source; only Close may come from another.
 type Source interface {
 	// Length is the number of bytes still to come, or -1 when only the end will tell.
 	Length() int64
@@ -24,7 +23,9 @@ type Source interface {
 	// Trailers is the trailer section after io.EOF; nil or empty when there is none.
 	Trailers() *Head
 	// Close gives up the rest of the body, for a reason that may be nil after
-	// io.EOF.
+	// io.EOF. It may be called while another goroutine waits in Next or Read,
+	// which then return an error: so a request's body ends once the answer has
+	// been sent early and nobody wants the rest.
 	Close(reason error)
 }
 
