@@ -23,6 +23,9 @@ const (
 	// stripeLimit is what one stripe holds for a writer that does not keep
 	// up, some milliseconds of a busy core; beyond it lines are dropped.
 	stripeLimit = 1 << 20
+	// keepAt is the size up to which a buffer is used again: on a busy machine
+	// the writer comes a few writes late.
+	keepAt = 4 * flushAt
 	// maxStripes bounds the log's memory to twice maxStripes × stripeLimit.
 	maxStripes = 8
 	// closeGrace is how long Close waits for a writer that is stuck.

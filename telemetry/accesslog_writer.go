@@ -46,7 +46,7 @@ func (l *AccessLog) flush() {
 		if len(full) > 0 {
 			l.write(full)
 		}
-		if cap(full) <= 2*flushAt { // what a stall made grow goes back
+		if cap(full) <= keepAt { // what a stall made grow goes back
 			s.mu.Lock()
 			s.spare = full[:0]
 			s.mu.Unlock()

@@ -1,0 +1,55 @@
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestTheLogIsJSONWhereItIsNoTerminal(t *testing.T) {
+	for level, want := range map[string]int{"debug": 4, "": 3, "info": 3, "WARN": 2, "error": 1} {
+		var out bytes.Buffer
+		l, err := NewLogger(&out, level)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Debug("d")
+		l.Info("i")
+		l.Warn("w")
+		l.Error("e")
+		n := 0
+		for line := range strings.Lines(out.String()) {
+			if !json.Valid([]byte(line)) {
+				t.Errorf("not JSON: %s", line)
+			}
+			n++
+		}
+		if n != want {
+			t.Errorf("level %q: %d lines, want %d", level, n, want)
+		}
+	}
+}
+
+func TestAnUnknownLevelIsAnError(t *testing.T) {
+	if _, err := NewLogger(&bytes.Buffer{}, "loud"); err == nil || !strings.Contains(err.Error(), "debug, info, warn, error") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestTerminals(t *testing.T) {
+	device, err := os.Open(os.DevNull) // a character device, as terminals are
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Close()
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if !isTerminal(device) || isTerminal(file) || isTerminal(&bytes.Buffer{}) {
+		t.Error("told apart wrongly")
+	}
+}

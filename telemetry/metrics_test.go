@@ -1,0 +1,245 @@
+package telemetry
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// scrape returns the lines of our own metrics as Prometheus reads them.
+func scrape(t *testing.T, m *Metrics) map[string]string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Fatalf("scrape: %d %s", w.Code, w.Body)
+	}
+	lines := make(map[string]string)
+	for line := range strings.Lines(w.Body.String()) {
+		if !strings.HasPrefix(line, "#") {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), "} ")
+			if value == "" {
+				name, value, _ = strings.Cut(name, " ")
+			} else {
+				name += "}"
+			}
+			lines[name] = value
+		}
+	}
+	return lines
+}
+
+// filled has something counted in each series.
+func filled() *Metrics {
+	m := NewMetrics(Build{Version: "v1", Revision: "abc", Go: "go1.26"})
+	l := m.Listeners.Series("edge")
+	l.Opened()
+	l.Opened()
+	l.Closed()
+	l.Clear()
+	l.Refused("limit")
+	l.Handshake(tls.X25519MLKEM768, tls.VersionTLS13, true, false)
+	l.Handshake(tls.X25519MLKEM768, tls.VersionTLS13, true, false)
+	l.Handshake(tls.CurveP256, tls.VersionTLS12, false, true)
+	l.Handshake(0x7777, 0x0301, false, false)
+	l.HandshakeRefused("no_shared_pq_group")
+	r := m.Requests.Series("edge", "h2", "chat")
+	r.Observe(200, time.Millisecond)
+	r.Observe(200, time.Hour)
+	r.Observe(0, -time.Second)
+	r.Observe(999, 0)
+	r.Bytes(10, 20)
+	m.Upstreams.Series("inference").Handshake(tls.X25519, tls.VersionTLS13, true)
+	e := m.Endpoints.Series("inference", "10.0.0.2:8000")
+	e.Active.Add(3)
+	e.Idle.Add(2)
+	e.InFlight.Add(3)
+	e.Observe(502, 2*time.Second)
+	e.Failed("connect")
+	e.Retried()
+	m.ConfigLoaded(nil, time.Unix(1000, 5e8))
+	m.ConfigLoaded(errors.New("bad"), time.Unix(2000, 0))
+	m.SetCertificates([]CertificateStatus{
+		{Name: "a.pem", NotAfter: time.Unix(5000, 0)}, {Name: "a.pem", NotAfter: time.Unix(4000, 0)}, {Name: "a.pem", NotAfter: time.Unix(6000, 0)},
+	})
+	return m
+}
+
+func TestScrape(t *testing.T) {
+	got := scrape(t, filled())
+	for name, want := range map[string]string{
+		`pqgw_build_info{goversion="go1.26",revision="abc",version="v1"}`:                                            "1",
+		`pqgw_connections{listener="edge"}`:                                                                          "1",
+		`pqgw_connections_accepted_total{listener="edge"}`:                                                           "2",
+		`pqgw_connections_refused_total{listener="edge",reason="limit"}`:                                             "1",
+		`pqgw_tls_handshakes_total{group="X25519MLKEM768",hrr="false",listener="edge",resumed="true",version="1.3"}`: "2",
+		`pqgw_tls_handshakes_total{group="P-256",hrr="true",listener="edge",resumed="false",version="1.2"}`:          "1",
+		`pqgw_tls_handshakes_total{group="other",hrr="false",listener="edge",resumed="false",version="other"}`:       "1",
+		`pqgw_tls_refused_total{listener="edge",reason="no_shared_pq_group"}`:                                        "1",
+		`pqgw_exposure_connections_total{class="post_quantum",listener="edge"}`:                                      "2",
+		`pqgw_exposure_connections_total{class="classical",listener="edge"}`:                                         "2",
+		`pqgw_exposure_connections_total{class="clear",listener="edge"}`:                                             "1",
+		`pqgw_requests_total{code="200",listener="edge",protocol="h2",route="chat"}`:                                 "2",
+		`pqgw_requests_total{code="0",listener="edge",protocol="h2",route="chat"}`:                                   "2",
+		`pqgw_request_duration_seconds_count{listener="edge",protocol="h2",route="chat"}`:                            "4",
+		`pqgw_request_duration_seconds_sum{listener="edge",protocol="h2",route="chat"}`:                              "3600.001",
+		`pqgw_request_duration_seconds_bucket{listener="edge",protocol="h2",route="chat",le="0.0005"}`:               "2",
+		`pqgw_request_duration_seconds_bucket{listener="edge",protocol="h2",route="chat",le="0.001"}`:                "3",
+		`pqgw_request_duration_seconds_bucket{listener="edge",protocol="h2",route="chat",le="300.0"}`:                "3",
+		`pqgw_request_duration_seconds_bucket{listener="edge",protocol="h2",route="chat",le="+Inf"}`:                 "4",
+		`pqgw_request_bytes_total{listener="edge",protocol="h2",route="chat"}`:                                       "10",
+		`pqgw_response_bytes_total{listener="edge",protocol="h2",route="chat"}`:                                      "20",
+		`pqgw_upstream_tls_handshakes_total{group="X25519",resumed="true",upstream="inference",version="1.3"}`:       "1",
+		`pqgw_upstream_connections{endpoint="10.0.0.2:8000",state="active",upstream="inference"}`:                    "3",
+		`pqgw_upstream_connections{endpoint="10.0.0.2:8000",state="idle",upstream="inference"}`:                      "2",
+		`pqgw_upstream_requests_in_flight{endpoint="10.0.0.2:8000",upstream="inference"}`:                            "3",
+		`pqgw_upstream_requests_total{code="502",endpoint="10.0.0.2:8000",upstream="inference"}`:                     "1",
+		`pqgw_upstream_request_duration_seconds_bucket{endpoint="10.0.0.2:8000",upstream="inference",le="2.5"}`:      "1",
+		`pqgw_upstream_failures_total{endpoint="10.0.0.2:8000",reason="connect",upstream="inference"}`:               "1",
+		`pqgw_upstream_retries_total{endpoint="10.0.0.2:8000",upstream="inference"}`:                                 "1",
+		`pqgw_config_last_reload_successful`:                                                                         "0",
+		`pqgw_config_last_reload_timestamp_seconds`:                                                                  "1000.5",
+		`pqgw_certificate_expiry_seconds{name="a.pem"}`:                                                              "4000",
+		`pqgw_access_log_dropped_total`:                                                                              "0",
+		`pqgw_access_log_suppressed_total`:                                                                           "0",
+	} {
+		key := strings.Replace(name, `le="300.0"`, `le="300"`, 1)
+		if got[key] != want {
+			t.Errorf("%s is %q, want %q", key, got[key], want)
+		}
+	}
+	for _, name := range []string{"go_goroutines", "process_open_fds"} {
+		if got[name] == "" {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	if t.Failed() {
+		for name, value := range got {
+			if strings.HasPrefix(name, "pqgw_") && !strings.Contains(name, "_bucket") {
+				t.Log(name, value)
+			}
+		}
+	}
+}
+
+func TestASeriesAskedForTwiceIsTheSame(t *testing.T) {
+	m := NewMetrics(Build{})
+	if m.Listeners.Series("a") != m.Listeners.Series("a") || m.Listeners.Series("a") == m.Listeners.Series("b") {
+		t.Error("listeners")
+	}
+	if m.Requests.Series("a", "h1", "r") != m.Requests.Series("a", "h1", "r") || m.Requests.Series("a", "h1", "r") == m.Requests.Series("a", "h2", "r") {
+		t.Error("requests")
+	}
+}
+
+func TestQuietRoutesAreNotShown(t *testing.T) {
+	m := NewMetrics(Build{})
+	for i := range 10000 {
+		m.Requests.Series("edge", "h1", fmt.Sprint("route-", i))
+	}
+	for name := range scrape(t, m) {
+		if strings.Contains(name, "route-") {
+			t.Fatalf("%s is shown", name)
+		}
+	}
+}
+
+func TestReasonsHaveABound(t *testing.T) {
+	m := NewMetrics(Build{})
+	l := m.Listeners.Series("edge")
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range 1000 {
+				l.HandshakeRefused(fmt.Sprint(g, "-", i))
+			}
+		})
+	}
+	wg.Wait()
+	seen, sum := 0, uint64(0)
+	for _, v := range l.tlsRefused.all() {
+		seen++
+		sum += v.Load()
+	}
+	if seen > maxReasons+4 || sum != 4000 {
+		t.Errorf("%d reasons, %d counted", seen, sum)
+	}
+}
+
+func TestNamesThatAreNoUTF8DoNotSpoilAScrape(t *testing.T) {
+	m := NewMetrics(Build{Version: "\xff"})
+	m.Listeners.Series("\xff").Refused("\xfe")
+	m.Requests.Series("\xff", "\xff", "\xff").Observe(200, 0)
+	m.Endpoints.Series("\xff", "\xff").Failed("\xff")
+	m.Upstreams.Series("\xff").Handshake(0, 0, false)
+	m.SetCertificates([]CertificateStatus{{Name: "\xff"}, {Name: "\xfe"}})
+	scrape(t, m)
+}
+
+func TestLostLinesAreAMetric(t *testing.T) {
+	m := NewMetrics(Build{})
+	l := newAccessLog(nil, quiet())
+	l.dropped.Store(3)
+	l.suppressed.Store(4)
+	m.SetAccessLog(l)
+	got := scrape(t, m)
+	if got["pqgw_access_log_dropped_total"] != "3" || got["pqgw_access_log_suppressed_total"] != "4" {
+		t.Errorf("%q dropped, %q suppressed", got["pqgw_access_log_dropped_total"], got["pqgw_access_log_suppressed_total"])
+	}
+}
+
+func TestGroupNames(t *testing.T) {
+	for id, want := range map[tls.CurveID]string{
+		tls.X25519MLKEM768: "X25519MLKEM768", tls.SecP384r1MLKEM1024: "SecP384r1MLKEM1024", tls.X25519: "X25519",
+		tls.CurveP256: "P-256", 0x7777: "0x7777", 0: "",
+	} {
+		if got := GroupName(id); got != want {
+			t.Errorf("%d: got %q, want %q", id, got, want)
+		}
+		if got := string(appendGroup(nil, id)); id != 0 && got != `"`+want+`"` {
+			t.Errorf("%d: line has %s, want %q", id, got, want)
+		}
+	}
+}
+
+func TestObserveAllocatesNothing(t *testing.T) {
+	m := NewMetrics(Build{})
+	r, l, e := m.Requests.Series("edge", "h1", "r"), m.Listeners.Series("edge"), m.Endpoints.Series("u", "e")
+	count := func() {
+		r.Observe(200, time.Millisecond)
+		r.Bytes(1, 2)
+		l.Opened()
+		l.Handshake(tls.X25519MLKEM768, tls.VersionTLS13, false, false)
+		l.HandshakeRefused("timeout")
+		l.Closed()
+		e.Observe(200, time.Millisecond)
+		e.Failed("connect")
+	}
+	count()
+	if n := testing.AllocsPerRun(1000, count); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	s := NewMetrics(Build{}).Requests.Series("edge", "h1", "r")
+	s.Observe(200, 0)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Observe(200, 3*time.Millisecond)
+		s.Bytes(100, 1024)
+	}
+}
+
+func BenchmarkHandshakeCounted(b *testing.B) {
+	s := NewMetrics(Build{}).Listeners.Series("edge")
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Handshake(tls.X25519MLKEM768, tls.VersionTLS13, false, false)
+	}
+}
