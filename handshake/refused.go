@@ -28,17 +28,17 @@ type RefusedError struct {
 
 // Error says the reason, the policy, and what the layer below said.
 func (e *RefusedError) Error() string {
-	var b strings.Builder
-	b.WriteString("tls handshake refused: ")
-	if e.Upstream {
-		b.Reset()
-		b.WriteString("tls handshake with upstream failed (pq: " + e.PQ.String() + "): ")
+	text := "tls handshake refused: " + string(e.Reason)
+	switch {
+	case e.Upstream && e.Reason == Connect:
+		text = "cannot connect"
+	case e.Upstream:
+		text = "tls handshake with the server failed (pq: " + e.PQ.String() + "): " + string(e.Reason)
 	}
-	b.WriteString(string(e.Reason))
 	if e.Err != nil {
-		b.WriteString(": " + e.Err.Error())
+		text += ": " + e.Err.Error()
 	}
-	return b.String()
+	return text
 }
 
 // Unwrap is what the layer below said.

@@ -3,6 +3,7 @@ package handshake
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -68,4 +69,24 @@ func namesOf(c *x509.Certificate) []string {
 		names = append(names, NormalName(c.Subject.CommonName))
 	}
 	return names
+}
+
+// maxDNSName is the longest host name (RFC 1035, section 3.1), in characters.
+const maxDNSName = 253
+
+// checkDNSName refuses what is no host name in normal form. A wildcard may
+// stand for the first label. Underscores are let through, being in use.
+func checkDNSName(n string) error {
+	if n == "" || len(n) > maxDNSName {
+		return fmt.Errorf("%q is not a host name: it must have 1 to %d characters", n, maxDNSName)
+	}
+	for label := range strings.SplitSeq(strings.TrimPrefix(n, "*."), ".") {
+		bad := strings.ContainsFunc(label, func(r rune) bool {
+			return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
+		})
+		if bad || label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return fmt.Errorf("%q is not a host name", n)
+		}
+	}
+	return nil
 }
