@@ -3,6 +3,7 @@ package config
 import (
 	"encoding"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"strconv"
 	"time"
@@ -64,6 +65,9 @@ func isUnion(t reflect.Type) bool { return t == refType || t == fieldsType }
 
 // setScalar sets v from the text of a scalar.
 func setScalar(v reflect.Value, text string) error {
+	if p, ok := v.Addr().Interface().(*netip.Prefix); ok {
+		return setPrefix(p, text)
+	}
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		return u.UnmarshalText([]byte(text))
 	}
@@ -128,5 +132,22 @@ func setString(v reflect.Value, text string) error {
 		}
 	}
 	v.SetString(text)
+	return nil
+}
+
+// setPrefix reads a network; a lone address is a network of its own.
+func setPrefix(p *netip.Prefix, text string) error {
+	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() == "" {
+		*p = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen())
+		return nil
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return fmt.Errorf("%q is not a network; write it as 10.0.0.0/8 or 2001:db8::/32", text)
+	}
+	if prefix.Masked() != prefix {
+		return fmt.Errorf("%q has bits set beyond its length; write %s", text, prefix.Masked())
+	}
+	*p = prefix
 	return nil
 }

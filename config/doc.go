@@ -9,6 +9,7 @@
 // Struct tags of the tree are the one source of what the decoder, the printer
 // and the JSON schema need: `yaml` is the key, `default` the value of a key
 // that is left out, `one:"true"` allows a single value where a list is meant,
-// and `required:"true"` demands the key. Doc comments are the descriptions in
+// `required:"true"` demands the key, and `early:"true"` decodes it first
+// because others inherit from it. Doc comments are the descriptions in
 // the schema.
 package config

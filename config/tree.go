@@ -5,11 +5,17 @@ import "time"
 // Version is the only version of the format that there is.
 const Version = 1
 
-// Values of Tree.AccessLog that are not paths.
+// LogFile is where a log goes: a word (off, stdout) or the path of a file.
+type LogFile string
+
+// Values of LogFile that are not paths.
 const (
-	AccessLogOff    = "off"
-	AccessLogStdout = "stdout"
+	AccessLogOff    LogFile = "off"
+	AccessLogStdout LogFile = "stdout"
 )
+
+// IsWord reports whether f is not the path of a file.
+func (f LogFile) IsWord() bool { return f == AccessLogOff || f == AccessLogStdout }
 
 // Trace is the upstream that every tree has without naming it: it answers
 // with the facts of the connection that asked.
@@ -21,7 +27,7 @@ type Tree struct {
 	// Version of the format; 1.
 	Version int `yaml:"version" required:"true"`
 	// AccessLog is `off`, `stdout`, or the path of a file that gets one JSON object a line.
-	AccessLog string `yaml:"access_log" default:"stdout"`
+	AccessLog LogFile `yaml:"access_log" default:"stdout"`
 	// DataDir holds what the gateway keeps between runs, the local CA among it. Empty: the user's data folder.
 	DataDir File `yaml:"data_dir"`
 	// Log is the gateway's own log, on standard error.
@@ -33,11 +39,11 @@ type Tree struct {
 	// Routes say what becomes of a request. The order in the file does not matter: see CompareRules.
 	Routes []*Route `yaml:"routes"`
 	// Upstreams by name, for routes to refer to.
-	Upstreams map[string]*Upstream `yaml:"upstreams"`
+	Upstreams map[string]*Upstream `yaml:"upstreams" early:"true"`
 	// Admin is the operator's listener, apart from traffic. Left out: none.
 	Admin *Admin `yaml:"admin"`
 	// Limits on what strangers may take up, for every listener.
-	Limits Limits `yaml:"limits"`
+	Limits Limits `yaml:"limits" early:"true"`
 	// Drain is how the gateway stops.
 	Drain Drain `yaml:"drain"`
 }

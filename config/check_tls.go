@@ -1,0 +1,80 @@
+package config
+
+import "fmt"
+
+// tls checks settings by themselves, wherever they are used.
+func (c *checker) tls(s *TLS, path string) {
+	c.groups(s, path)
+	if s.MinVersion == TLS12 {
+		if s.PQ == PQRequire {
+			c.fail(join(path, "min_version"), "TLS 1.2 is never post-quantum, and pq is require", "drop min_version, or prefer")
+		} else {
+			c.warn(join(path, "min_version"), "TLS 1.2 is never post-quantum: what such peers say can be recorded and read later", "")
+		}
+	}
+	if s.ClientAuth != ClientAuthNone && s.ClientCA == "" && !c.failedBelow(join(path, "client_ca")) {
+		c.fail(join(path, "client_auth"), "needs client_ca, the CAs that clients' certificates chain to", "")
+	}
+	for i, host := range certHosts(s) {
+		at := index(join(path, "certificates.dev.hosts"), i)
+		if err := checkHost(host); err != nil {
+			c.fail(at, err.Error(), "")
+		}
+	}
+	if s.ServerName != "" {
+		if err := checkHost(s.ServerName); err != nil {
+			c.fail(join(path, "server_name"), err.Error(), "")
+		}
+	}
+}
+
+func certHosts(s *TLS) []string {
+	if s.Certificates.Dev == nil {
+		return nil
+	}
+	return s.Certificates.Dev.Hosts
+}
+
+// groups checks that the groups can hold what pq promises.
+func (c *checker) groups(s *TLS, path string) {
+	seen := map[Group]bool{}
+	hybrid, classical := false, false
+	for i, g := range s.Groups {
+		at := index(join(path, "groups"), i)
+		switch {
+		case g == "":
+			continue
+		case seen[g]:
+			c.fail(at, fmt.Sprintf("%s is given twice", g), "")
+		case s.PQ == PQRequire && !g.PostQuantum():
+			c.fail(at, fmt.Sprintf("%s is classical, and pq is require", g), "drop it, or prefer")
+		case s.PQ == PQOff && g.PostQuantum():
+			c.fail(at, fmt.Sprintf("%s is post-quantum, and pq is off", g), "drop it, or prefer")
+		}
+		seen[g] = true
+		hybrid = hybrid || g.PostQuantum()
+		classical = classical || !g.PostQuantum()
+	}
+	if s.PQ != PQPrefer || len(s.Groups) == 0 || c.failedBelow(join(path, "groups")) {
+		return
+	}
+	if !hybrid {
+		c.warn(join(path, "groups"), "the list drops post-quantum key exchange: every connection will be classical", "add "+string(X25519MLKEM768))
+	}
+	if !classical {
+		c.warn(join(path, "groups"), "the list refuses every classical peer, as pq: require does", "say pq: require")
+	}
+}
+
+// tlsNamed looks settings up by name and says so where there are none.
+func (c *checker) tlsNamed(name, path string) *TLS {
+	s, ok := c.tree.TLS[name]
+	if !ok {
+		if !c.failedBelow(join("tls", name)) {
+			c.fail(path, fmt.Sprintf("no TLS settings are named %q", name), suggest(name, sortedKeys(c.tree.TLS)))
+		}
+		return nil
+	}
+	c.usedTLS[name] = true
+	return s
+}
