@@ -20,13 +20,13 @@ const (
 	flushEvery = 100 * time.Millisecond
 	// flushAt is the size of one write: a larger one saves nothing.
 	flushAt = 64 << 10
-	// stripeLimit is what one stripe holds for a writer that does not keep
-	// up, some milliseconds of a busy core; beyond it lines are dropped.
-	stripeLimit = 1 << 20
-	// keepAt is the size up to which a buffer is used again: on a busy machine
-	// the writer comes a few writes late.
-	keepAt = 4 * flushAt
-	// maxStripes bounds the log's memory to twice maxStripes × stripeLimit.
+	// readyLimit is how many full buffers, 4 MiB in all, wait for a target
+	// that does not keep up; beyond it lines are dropped.
+	readyLimit = 64
+	// freeLimit is how many empty buffers are kept to be used again.
+	freeLimit = 4
+	// maxStripes is the number of buffers that are filled at a time, so that
+	// as many cores do not queue for one.
 	maxStripes = 8
 	// closeGrace is how long Close waits for a writer that is stuck.
 	closeGrace = 5 * time.Second
@@ -51,6 +51,8 @@ var ErrStuck = errors.New("access log: the target does not take what is written;
 type AccessLog struct {
 	stripes []stripe
 	mask    uint32
+	ready   chan []byte // full buffers on their way to the target
+	free    chan []byte // empty ones on their way back
 
 	out     io.Writer               // of the writing goroutine alone
 	next    atomic.Pointer[os.File] // what Reopen has opened, to be taken by it
@@ -61,7 +63,6 @@ type AccessLog struct {
 
 	armed   atomic.Bool   // the writer knows that there are lines
 	wake    chan struct{} // the first line since the last flush
-	full    chan struct{} // a stripe has reached flushAt
 	stop    chan struct{}
 	stopped chan struct{}
 	closing sync.Once
@@ -72,12 +73,10 @@ type AccessLog struct {
 	told       atomic.Uint64 // of these, what lines have told
 }
 
-// stripe is a part of the lines in memory, so that cores do not queue for one
-// lock. It fills one buffer while the other is written.
+// stripe is one of the buffers that are being filled.
 type stripe struct {
 	mu    sync.Mutex
 	buf   []byte
-	spare []byte // what the writer gave back
 	stamp stamp
 	_     [64]byte // apart from the next stripe's cache line
 }
@@ -125,7 +124,8 @@ func newAccessLog(w io.Writer, logger *slog.Logger) *AccessLog {
 		out:     w,
 		logger:  logger,
 		wake:    make(chan struct{}, 1),
-		full:    make(chan struct{}, 1),
+		ready:   make(chan []byte, readyLimit),
+		free:    make(chan []byte, freeLimit),
 		stop:    make(chan struct{}),
 		stopped: make(chan struct{}),
 		refused: rate.NewLimiter(refusedPerSecond, refusedBurst),
@@ -151,10 +151,8 @@ func (l *AccessLog) Request(r *Record) {
 		return
 	}
 	s := l.lock()
-	if s.room() {
+	if l.room(s) {
 		s.buf = appendRecord(s.buf, &s.stamp, r)
-	} else {
-		l.dropped.Add(1)
 	}
 	l.unlock(s)
 }
@@ -175,10 +173,8 @@ func (l *AccessLog) Handshake(r *HandshakeRecord) {
 		suppressed = 0
 	}
 	s := l.lock()
-	if s.room() {
+	if l.room(s) {
 		s.buf = appendHandshake(s.buf, &s.stamp, r, suppressed)
-	} else {
-		l.dropped.Add(1)
 	}
 	l.unlock(s)
 }
@@ -203,27 +199,44 @@ func (l *AccessLog) lock() *stripe {
 }
 
 // room says whether the stripe takes another line, and sees that it has a
-// buffer.
-func (s *stripe) room() bool {
+// buffer; a line that finds none is counted as dropped.
+func (l *AccessLog) room(s *stripe) bool {
+	if len(s.buf) >= flushAt && !l.hand(s) {
+		l.dropped.Add(1)
+		return false
+	}
 	if s.buf == nil {
-		s.buf, s.spare = s.spare, nil
-		if s.buf == nil {
+		select {
+		case s.buf = <-l.free:
+		default:
 			s.buf = make([]byte, 0, flushAt+maxField)
 		}
 	}
-	return len(s.buf) < stripeLimit
+	return true
 }
 
-// unlock gives the stripe back and tells the writer what it must know.
-func (l *AccessLog) unlock(s *stripe) {
-	n := len(s.buf)
-	s.mu.Unlock()
-	if n >= flushAt {
-		select {
-		case l.full <- struct{}{}:
-		default:
-		}
+// hand gives the stripe's lines to the writer, if it has not too many already.
+func (l *AccessLog) hand(s *stripe) bool {
+	select {
+	case l.ready <- s.buf:
+		s.buf = nil
+		return true
+	default:
+		return false
 	}
+}
+
+// unlock gives the stripe back, its lines to the writer when they are enough.
+func (l *AccessLog) unlock(s *stripe) {
+	if len(s.buf) >= flushAt {
+		l.hand(s) // or the next line tries again
+	}
+	s.mu.Unlock()
+	l.arm()
+}
+
+// arm sees that the writer looks for lines within flushEvery.
+func (l *AccessLog) arm() {
 	if !l.armed.Load() && l.armed.CompareAndSwap(false, true) {
 		l.wake <- struct{}{} // has room: only the writer disarms, after taking it
 	}
@@ -260,9 +273,7 @@ func (l *AccessLog) Reopen() error {
 	if old := l.next.Swap(f); old != nil {
 		_ = old.Close() // opened by another Reopen, never written to
 	}
-	if l.armed.CompareAndSwap(false, true) {
-		l.wake <- struct{}{}
-	}
+	l.arm()
 	return nil
 }
 

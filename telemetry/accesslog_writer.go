@@ -15,51 +15,63 @@ func (l *AccessLog) run() {
 	timer.Stop()
 	for {
 		select {
+		case full := <-l.ready:
+			l.write(full)
 		case <-l.wake:
-		case <-l.stop:
-			l.flush()
-			return
-		}
-		timer.Reset(flushEvery)
-		select {
+			timer.Reset(flushEvery)
 		case <-timer.C:
-		case <-l.full:
-			timer.Stop()
+			l.armed.Store(false) // before flush: a line it misses must wake us
+			l.flush()
 		case <-l.stop:
 			l.flush()
 			return
 		}
-		l.armed.Store(false) // before flush: a line it misses must wake us
-		l.flush()
 	}
 }
 
-// flush writes the lines of all stripes, then moves to the file that Reopen
-// has opened.
+// flush writes the lines of all stripes, each stripe's in their order, then
+// moves to the file that Reopen has opened.
 func (l *AccessLog) flush() {
 	for i := range l.stripes {
-		s := &l.stripes[i]
-		s.mu.Lock()
-		full := s.buf
-		s.buf, s.spare = s.spare, nil
-		s.mu.Unlock()
-		if len(full) > 0 {
-			l.write(full)
-		}
-		if cap(full) <= keepAt { // what a stall made grow goes back
-			s.mu.Lock()
-			s.spare = full[:0]
-			s.mu.Unlock()
+		for !l.collect(&l.stripes[i]) {
+			l.writeReady()
 		}
 	}
+	l.writeReady()
 	if f := l.next.Swap(nil); f != nil {
 		l.closeOut()
 		l.out, l.torn = f, false
 	}
 }
 
-// write writes whole lines; those that the target refuses are dropped.
+// collect takes what lines a stripe has, unless there are too many already.
+func (l *AccessLog) collect(s *stripe) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.buf) == 0 || l.hand(s)
+}
+
+// writeReady writes what is ready now.
+func (l *AccessLog) writeReady() {
+	for range len(l.ready) {
+		l.write(<-l.ready)
+	}
+}
+
+// write writes a buffer and puts it back to be used again.
 func (l *AccessLog) write(b []byte) {
+	l.writeLines(b)
+	if cap(b) > 2*flushAt { // grown by one huge line
+		return
+	}
+	select {
+	case l.free <- b[:0]:
+	default:
+	}
+}
+
+// writeLines writes whole lines; those that the target refuses are dropped.
+func (l *AccessLog) writeLines(b []byte) {
 	if l.torn { // what a failed write cut in two must not spoil a whole line
 		if _, err := l.out.Write([]byte{'\n'}); err != nil {
 			l.lost(b, err)

@@ -1,9 +1,12 @@
 package telemetry
 
 import (
+	"crypto/tls"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hanzoai/pqgw/handshake"
 )
 
 // collector turns Metrics into Prometheus's metrics when a scrape comes.
@@ -27,7 +30,7 @@ var (
 	descBytes     = desc("request_bytes_total", "Body bytes read from clients.", "listener", "protocol", "route")
 	descRespBytes = desc("response_bytes_total", "Body bytes written to clients.", "listener", "protocol", "route")
 
-	descUpHandshakes = desc("upstream_tls_handshakes_total", "Handshakes with upstreams that succeeded.", "upstream", "group", "version", "resumed")
+	descUpHandshakes = desc("upstream_tls_handshakes_total", "Handshakes with upstreams that succeeded.", "upstream", "group", "version", "resumed", "hrr")
 	descUpConns      = desc("upstream_connections", "Connections at the moment: active or idle.", "upstream", "endpoint", "state")
 	descUpInFlight   = desc("upstream_requests_in_flight", "Requests at the moment.", "upstream", "endpoint")
 	descUpRequests   = desc("upstream_requests_total", "Requests that an endpoint answered.", "upstream", "endpoint", "code")
@@ -56,8 +59,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		out.requests(k, s)
 	}
 	for name, s := range c.Upstreams.all() {
-		s.handshakes.each(func(g group, version string, resumed, _ bool, n uint64) {
-			out.counter(descUpHandshakes, n, name, g.name, version, strconv.FormatBool(resumed))
+		s.handshakes.each(func(g tls.CurveID, version string, resumed, hrr bool, n uint64) {
+			out.counter(descUpHandshakes, n, name, handshake.GroupName(g), version, strconv.FormatBool(resumed), strconv.FormatBool(hrr))
 		})
 	}
 	for k, s := range c.Endpoints.all() {
@@ -105,8 +108,8 @@ func (ch sink) listener(name string, s *ListenerSeries) {
 	ch.gauge(descConnections, float64(s.open.Load()), name)
 	ch.counter(descAccepted, s.accepted.Load(), name)
 	ch.reasons(descConnRefused, &s.refused, name)
-	s.handshakes.each(func(g group, version string, resumed, hrr bool, n uint64) {
-		ch.counter(descHandshakes, n, name, g.name, version, strconv.FormatBool(resumed), strconv.FormatBool(hrr))
+	s.handshakes.each(func(g tls.CurveID, version string, resumed, hrr bool, n uint64) {
+		ch.counter(descHandshakes, n, name, handshake.GroupName(g), version, strconv.FormatBool(resumed), strconv.FormatBool(hrr))
 	})
 	ch.reasons(descTLSRefused, &s.tlsRefused, name)
 	e := s.Exposure()

@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"strconv"
 	"time"
+
+	"github.com/hanzoai/pqgw/handshake"
 )
 
 // Limits of the lists on a refused handshake's line; a hello may carry
@@ -77,8 +79,8 @@ func appendRecord(b []byte, s *stamp, r *Record) []byte {
 	b = appendKey(b, `,"listener":`, r.Listener)
 	b = appendKey(b, `,"protocol":`, r.Protocol)
 	b = appendKey(b, `,"client":`, r.Client)
-	if r.Peer != r.Client {
-		b = appendSet(b, `,"peer":`, r.Peer)
+	if r.Remote != r.Client {
+		b = appendSet(b, `,"remote":`, r.Remote)
 	}
 	b = appendKey(b, `,"method":`, r.Method)
 	b = appendKey(b, `,"host":`, r.Host)
@@ -94,20 +96,31 @@ func appendRecord(b []byte, s *stamp, r *Record) []byte {
 	b = append(b, `,"upstream_ms":`...)
 	b = appendMillis(b, r.UpstreamDuration)
 	b = appendTLS(b, &r.TLS)
-	b = appendKey(b, `,"upstream_tls_group":`, r.UpstreamTLSGroup)
-	b = appendSet(b, `,"pq_identity":`, r.PQIdentity)
+	b = appendKey(b, `,"upstream_tls_group":`, groupName(r.UpstreamTLSGroup != 0, r.UpstreamTLSGroup))
+	b = appendSet(b, `,"peer":`, r.Peer)
+	if r.PQIdentity {
+		b = append(b, `,"pq_identity":true`...)
+	}
 	b = appendKey(b, `,"error":`, r.Error)
 	return append(b, '}', '\n')
 }
 
-func appendTLS(b []byte, f *TLSFacts) []byte {
-	b = appendKey(b, `,"tls_version":`, f.Version)
-	b = appendKey(b, `,"tls_group":`, f.Group)
-	b = appendBool(b, `,"tls_pq":`, f.PQ)
+func appendTLS(b []byte, f *handshake.Facts) []byte {
+	b = appendKey(b, `,"tls_version":`, f.VersionName())
+	b = appendKey(b, `,"tls_group":`, groupName(f.TLS(), f.Group))
+	b = appendBool(b, `,"tls_pq":`, f.PQ())
 	b = appendBool(b, `,"tls_hrr":`, f.HRR)
 	b = appendBool(b, `,"tls_resumed":`, f.Resumed)
 	b = appendKey(b, `,"tls_sni":`, f.SNI)
 	return appendKey(b, `,"tls_alpn":`, f.ALPN)
+}
+
+// groupName is the name of a connection's group, empty in the clear.
+func groupName(overTLS bool, g tls.CurveID) string {
+	if !overTLS {
+		return ""
+	}
+	return handshake.GroupName(g)
 }
 
 // withoutQuery cuts a request target at its query or fragment: either may
@@ -129,7 +142,7 @@ func appendHandshake(b []byte, s *stamp, r *HandshakeRecord, suppressed uint64) 
 	b = append(b, `","event":"handshake_refused"`...)
 	b = appendKey(b, `,"listener":`, r.Listener)
 	b = appendKey(b, `,"client":`, r.Client)
-	b = appendKey(b, `,"error":`, r.Reason)
+	b = appendKey(b, `,"error":`, string(r.Reason))
 	b = appendSet(b, `,"detail":`, r.Detail)
 	b = appendKey(b, `,"tls_sni":`, r.SNI)
 	b = append(b, `,"alpn_offered":[`...)
@@ -154,10 +167,11 @@ func appendHandshake(b []byte, s *stamp, r *HandshakeRecord, suppressed uint64) 
 	return append(b, '}', '\n')
 }
 
-// appendGroup appends the GroupName of g as a JSON string.
+// appendGroup appends the name of g as a JSON string, or its number where it
+// has none.
 func appendGroup(b []byte, g tls.CurveID) []byte {
-	if i := groupIndex(g); i < len(groups)-1 {
-		return appendString(b, groups[i].name)
+	if groupIndex(g) != groupOther {
+		return appendString(b, handshake.GroupName(g))
 	}
 	return append(b, '"', '0', 'x', hexDigits[g>>12], hexDigits[g>>8&0xf], hexDigits[g>>4&0xf], hexDigits[g&0xf], '"')
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hanzoai/pqgw/handshake"
 )
 
 // fullRecord has every field set.
@@ -14,13 +16,13 @@ func fullRecord() *Record {
 	return &Record{
 		Time:      time.Date(2026, 11, 30, 14, 5, 6, 78_900_000, time.FixedZone("", 3600)),
 		RequestID: []byte("0123456789abcdef0123456789abcdef"),
-		Listener:  "edge", Protocol: "h2", Client: "203.0.113.7:50123", Peer: "10.0.0.1:9",
+		Listener:  "edge", Protocol: "h2", Client: "203.0.113.7:50123", Remote: "10.0.0.1:9",
 		Method: []byte("POST"), Host: []byte("api.example.com"), Path: []byte("/v1/chat?key=sk-secret#x"),
 		Route: "inference", Status: 200, BytesIn: 12, BytesOut: 3456, Duration: 12_345_678 * time.Nanosecond,
 		Upstream: "inference", Endpoint: "10.0.0.2:8000", UpstreamDuration: 9 * time.Millisecond,
-		UpstreamTLSGroup: "X25519",
-		TLS:              TLSFacts{Version: "1.3", Group: "X25519MLKEM768", PQ: true, HRR: true, Resumed: true, SNI: "api.example.com", ALPN: "h2"},
-		PQIdentity:       "hop-1", Error: "upstream_reset",
+		UpstreamTLSGroup: tls.X25519,
+		TLS:              handshake.Facts{Version: tls.VersionTLS13, Group: tls.X25519MLKEM768, HRR: true, Resumed: true, SNI: "api.example.com", ALPN: "h2"},
+		Peer:             "hop-1", PQIdentity: true, Error: "upstream_reset",
 	}
 }
 
@@ -30,7 +32,7 @@ func TestRequestLine(t *testing.T) {
 		record *Record
 		want   string
 	}{
-		{"everything set", fullRecord(), `{"time":"2026-11-30T13:05:06.078Z","request_id":"0123456789abcdef0123456789abcdef","listener":"edge","protocol":"h2","client":"203.0.113.7:50123","peer":"10.0.0.1:9","method":"POST","host":"api.example.com","path":"/v1/chat","route":"inference","status":200,"bytes_in":12,"bytes_out":3456,"duration_ms":12.345,"upstream":"inference","endpoint":"10.0.0.2:8000","upstream_ms":9.000,"tls_version":"1.3","tls_group":"X25519MLKEM768","tls_pq":true,"tls_hrr":true,"tls_resumed":true,"tls_sni":"api.example.com","tls_alpn":"h2","upstream_tls_group":"X25519","pq_identity":"hop-1","error":"upstream_reset"}`},
+		{"everything set", fullRecord(), `{"time":"2026-11-30T13:05:06.078Z","request_id":"0123456789abcdef0123456789abcdef","listener":"edge","protocol":"h2","client":"203.0.113.7:50123","remote":"10.0.0.1:9","method":"POST","host":"api.example.com","path":"/v1/chat","route":"inference","status":200,"bytes_in":12,"bytes_out":3456,"duration_ms":12.345,"upstream":"inference","endpoint":"10.0.0.2:8000","upstream_ms":9.000,"tls_version":"1.3","tls_group":"X25519MLKEM768","tls_pq":true,"tls_hrr":true,"tls_resumed":true,"tls_sni":"api.example.com","tls_alpn":"h2","upstream_tls_group":"X25519","peer":"hop-1","pq_identity":true,"error":"upstream_reset"}`},
 		{"nothing set", &Record{Time: time.Unix(0, 0)}, `{"time":"1970-01-01T00:00:00.000Z","request_id":"","listener":"","protocol":"","client":"","method":"","host":"","path":"","status":0,"bytes_in":0,"bytes_out":0,"duration_ms":0.000,"upstream":"","upstream_ms":0.000,"tls_version":"","tls_group":"","tls_pq":false,"tls_hrr":false,"tls_resumed":false,"tls_sni":"","tls_alpn":"","upstream_tls_group":"","error":""}`},
 	}
 	for _, tt := range tests {
@@ -42,11 +44,11 @@ func TestRequestLine(t *testing.T) {
 	}
 }
 
-func TestPeerIsShownWhereItIsNotTheClient(t *testing.T) {
+func TestRemoteIsShownWhereItIsNotTheClient(t *testing.T) {
 	r := fullRecord()
-	r.Peer = r.Client
-	if line := appendRecord(nil, new(stamp), r); bytes.Contains(line, []byte(`"peer"`)) {
-		t.Errorf("the peer is shown twice: %s", line)
+	r.Remote = r.Client
+	if line := appendRecord(nil, new(stamp), r); bytes.Contains(line, []byte(`"remote"`)) {
+		t.Errorf("the address is shown twice: %s", line)
 	}
 }
 
@@ -131,7 +133,7 @@ func FuzzRequestLine(f *testing.F) {
 		r := &Record{
 			Time: time.Unix(n, n), RequestID: []byte(client), Listener: method, Protocol: host, Client: client, Peer: path,
 			Method: []byte(method), Host: []byte(host), Path: []byte(path), Route: path, Status: status, BytesIn: n, BytesOut: -n,
-			Duration: time.Duration(n), UpstreamDuration: time.Duration(status), Error: client, TLS: TLSFacts{SNI: host, ALPN: path},
+			Duration: time.Duration(n), UpstreamDuration: time.Duration(status), Error: client, TLS: handshake.Facts{SNI: host, ALPN: path},
 		}
 		line := appendRecord(nil, new(stamp), r)
 		if bytes.IndexByte(line, '\n') != len(line)-1 {
@@ -140,7 +142,7 @@ func FuzzRequestLine(f *testing.F) {
 		if !json.Valid(line) {
 			t.Fatalf("not JSON: %q", line)
 		}
-		shake := appendHandshake(nil, new(stamp), &HandshakeRecord{Time: r.Time, Client: client, Reason: method, Detail: path, SNI: host, ALPN: []string{path, host}}, uint64(n))
+		shake := appendHandshake(nil, new(stamp), &HandshakeRecord{Time: r.Time, Client: client, Reason: handshake.Reason(method), Detail: path, SNI: host, ALPN: []string{path, host}}, uint64(n))
 		if bytes.IndexByte(shake, '\n') != len(shake)-1 || !json.Valid(shake) {
 			t.Fatalf("not one line of JSON: %q", shake)
 		}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/hanzoai/pqgw/handshake"
 )
 
 // scrape returns the lines of our own metrics as Prometheus reads them.
@@ -43,10 +45,10 @@ func filled() *Metrics {
 	l.Closed()
 	l.Clear()
 	l.Refused("limit")
-	l.Handshake(tls.X25519MLKEM768, tls.VersionTLS13, true, false)
-	l.Handshake(tls.X25519MLKEM768, tls.VersionTLS13, true, false)
-	l.Handshake(tls.CurveP256, tls.VersionTLS12, false, true)
-	l.Handshake(0x7777, 0x0301, false, false)
+	l.Handshake(&handshake.Facts{Group: tls.X25519MLKEM768, Version: tls.VersionTLS13, Resumed: true, HRR: false})
+	l.Handshake(&handshake.Facts{Group: tls.X25519MLKEM768, Version: tls.VersionTLS13, Resumed: true, HRR: false})
+	l.Handshake(&handshake.Facts{Group: tls.CurveP256, Version: tls.VersionTLS12, Resumed: false, HRR: true})
+	l.Handshake(&handshake.Facts{Group: 0x7777, Version: 0x0301, Resumed: false, HRR: false})
 	l.HandshakeRefused("no_shared_pq_group")
 	r := m.Requests.Series("edge", "h2", "chat")
 	r.Observe(200, time.Millisecond)
@@ -54,7 +56,7 @@ func filled() *Metrics {
 	r.Observe(0, -time.Second)
 	r.Observe(999, 0)
 	r.Bytes(10, 20)
-	m.Upstreams.Series("inference").Handshake(tls.X25519, tls.VersionTLS13, true)
+	m.Upstreams.Series("inference").Handshake(&handshake.Facts{Group: tls.X25519, Version: tls.VersionTLS13, Resumed: true})
 	e := m.Endpoints.Series("inference", "10.0.0.2:8000")
 	e.Active.Add(3)
 	e.Idle.Add(2)
@@ -73,40 +75,40 @@ func filled() *Metrics {
 func TestScrape(t *testing.T) {
 	got := scrape(t, filled())
 	for name, want := range map[string]string{
-		`pqgw_build_info{goversion="go1.26",revision="abc",version="v1"}`:                                            "1",
-		`pqgw_connections{listener="edge"}`:                                                                          "1",
-		`pqgw_connections_accepted_total{listener="edge"}`:                                                           "2",
-		`pqgw_connections_refused_total{listener="edge",reason="limit"}`:                                             "1",
-		`pqgw_tls_handshakes_total{group="X25519MLKEM768",hrr="false",listener="edge",resumed="true",version="1.3"}`: "2",
-		`pqgw_tls_handshakes_total{group="P-256",hrr="true",listener="edge",resumed="false",version="1.2"}`:          "1",
-		`pqgw_tls_handshakes_total{group="other",hrr="false",listener="edge",resumed="false",version="other"}`:       "1",
-		`pqgw_tls_refused_total{listener="edge",reason="no_shared_pq_group"}`:                                        "1",
-		`pqgw_exposure_connections_total{class="post_quantum",listener="edge"}`:                                      "2",
-		`pqgw_exposure_connections_total{class="classical",listener="edge"}`:                                         "2",
-		`pqgw_exposure_connections_total{class="clear",listener="edge"}`:                                             "1",
-		`pqgw_requests_total{code="200",listener="edge",protocol="h2",route="chat"}`:                                 "2",
-		`pqgw_requests_total{code="0",listener="edge",protocol="h2",route="chat"}`:                                   "2",
-		`pqgw_request_duration_seconds_count{listener="edge",protocol="h2",route="chat"}`:                            "4",
-		`pqgw_request_duration_seconds_sum{listener="edge",protocol="h2",route="chat"}`:                              "3600.001",
-		`pqgw_request_duration_seconds_bucket{listener="edge",protocol="h2",route="chat",le="0.0005"}`:               "2",
-		`pqgw_request_duration_seconds_bucket{listener="edge",protocol="h2",route="chat",le="0.001"}`:                "3",
-		`pqgw_request_duration_seconds_bucket{listener="edge",protocol="h2",route="chat",le="300.0"}`:                "3",
-		`pqgw_request_duration_seconds_bucket{listener="edge",protocol="h2",route="chat",le="+Inf"}`:                 "4",
-		`pqgw_request_bytes_total{listener="edge",protocol="h2",route="chat"}`:                                       "10",
-		`pqgw_response_bytes_total{listener="edge",protocol="h2",route="chat"}`:                                      "20",
-		`pqgw_upstream_tls_handshakes_total{group="X25519",resumed="true",upstream="inference",version="1.3"}`:       "1",
-		`pqgw_upstream_connections{endpoint="10.0.0.2:8000",state="active",upstream="inference"}`:                    "3",
-		`pqgw_upstream_connections{endpoint="10.0.0.2:8000",state="idle",upstream="inference"}`:                      "2",
-		`pqgw_upstream_requests_in_flight{endpoint="10.0.0.2:8000",upstream="inference"}`:                            "3",
-		`pqgw_upstream_requests_total{code="502",endpoint="10.0.0.2:8000",upstream="inference"}`:                     "1",
-		`pqgw_upstream_request_duration_seconds_bucket{endpoint="10.0.0.2:8000",upstream="inference",le="2.5"}`:      "1",
-		`pqgw_upstream_failures_total{endpoint="10.0.0.2:8000",reason="connect",upstream="inference"}`:               "1",
-		`pqgw_upstream_retries_total{endpoint="10.0.0.2:8000",upstream="inference"}`:                                 "1",
-		`pqgw_config_last_reload_successful`:                                                                         "0",
-		`pqgw_config_last_reload_timestamp_seconds`:                                                                  "1000.5",
-		`pqgw_certificate_expiry_seconds{name="a.pem"}`:                                                              "4000",
-		`pqgw_access_log_dropped_total`:                                                                              "0",
-		`pqgw_access_log_suppressed_total`:                                                                           "0",
+		`pqgw_build_info{goversion="go1.26",revision="abc",version="v1"}`:                                                  "1",
+		`pqgw_connections{listener="edge"}`:                                                                                "1",
+		`pqgw_connections_accepted_total{listener="edge"}`:                                                                 "2",
+		`pqgw_connections_refused_total{listener="edge",reason="limit"}`:                                                   "1",
+		`pqgw_tls_handshakes_total{group="X25519MLKEM768",hrr="false",listener="edge",resumed="true",version="1.3"}`:       "2",
+		`pqgw_tls_handshakes_total{group="P-256",hrr="true",listener="edge",resumed="false",version="1.2"}`:                "1",
+		`pqgw_tls_handshakes_total{group="other",hrr="false",listener="edge",resumed="false",version="other"}`:             "1",
+		`pqgw_tls_refused_total{listener="edge",reason="no_shared_pq_group"}`:                                              "1",
+		`pqgw_exposure_connections_total{class="post_quantum",listener="edge"}`:                                            "2",
+		`pqgw_exposure_connections_total{class="classical",listener="edge"}`:                                               "2",
+		`pqgw_exposure_connections_total{class="clear",listener="edge"}`:                                                   "1",
+		`pqgw_requests_total{code="200",listener="edge",protocol="h2",route="chat"}`:                                       "2",
+		`pqgw_requests_total{code="0",listener="edge",protocol="h2",route="chat"}`:                                         "2",
+		`pqgw_request_duration_seconds_count{listener="edge",protocol="h2",route="chat"}`:                                  "4",
+		`pqgw_request_duration_seconds_sum{listener="edge",protocol="h2",route="chat"}`:                                    "3600.001",
+		`pqgw_request_duration_seconds_bucket{listener="edge",protocol="h2",route="chat",le="0.0005"}`:                     "2",
+		`pqgw_request_duration_seconds_bucket{listener="edge",protocol="h2",route="chat",le="0.001"}`:                      "3",
+		`pqgw_request_duration_seconds_bucket{listener="edge",protocol="h2",route="chat",le="300.0"}`:                      "3",
+		`pqgw_request_duration_seconds_bucket{listener="edge",protocol="h2",route="chat",le="+Inf"}`:                       "4",
+		`pqgw_request_bytes_total{listener="edge",protocol="h2",route="chat"}`:                                             "10",
+		`pqgw_response_bytes_total{listener="edge",protocol="h2",route="chat"}`:                                            "20",
+		`pqgw_upstream_tls_handshakes_total{group="X25519",hrr="false",resumed="true",upstream="inference",version="1.3"}`: "1",
+		`pqgw_upstream_connections{endpoint="10.0.0.2:8000",state="active",upstream="inference"}`:                          "3",
+		`pqgw_upstream_connections{endpoint="10.0.0.2:8000",state="idle",upstream="inference"}`:                            "2",
+		`pqgw_upstream_requests_in_flight{endpoint="10.0.0.2:8000",upstream="inference"}`:                                  "3",
+		`pqgw_upstream_requests_total{code="502",endpoint="10.0.0.2:8000",upstream="inference"}`:                           "1",
+		`pqgw_upstream_request_duration_seconds_bucket{endpoint="10.0.0.2:8000",upstream="inference",le="2.5"}`:            "1",
+		`pqgw_upstream_failures_total{endpoint="10.0.0.2:8000",reason="connect",upstream="inference"}`:                     "1",
+		`pqgw_upstream_retries_total{endpoint="10.0.0.2:8000",upstream="inference"}`:                                       "1",
+		`pqgw_config_last_reload_successful`:                                                                               "0",
+		`pqgw_config_last_reload_timestamp_seconds`:                                                                        "1000.5",
+		`pqgw_certificate_expiry_seconds{name="a.pem"}`:                                                                    "4000",
+		`pqgw_access_log_dropped_total`:                                                                                    "0",
+		`pqgw_access_log_suppressed_total`:                                                                                 "0",
 	} {
 		key := strings.Replace(name, `le="300.0"`, `le="300"`, 1)
 		if got[key] != want {
@@ -156,7 +158,7 @@ func TestReasonsHaveABound(t *testing.T) {
 	for g := range 4 {
 		wg.Go(func() {
 			for i := range 1000 {
-				l.HandshakeRefused(fmt.Sprint(g, "-", i))
+				l.HandshakeRefused(handshake.Reason(fmt.Sprint(g, "-", i)))
 			}
 		})
 	}
@@ -176,7 +178,7 @@ func TestNamesThatAreNoUTF8DoNotSpoilAScrape(t *testing.T) {
 	m.Listeners.Series("\xff").Refused("\xfe")
 	m.Requests.Series("\xff", "\xff", "\xff").Observe(200, 0)
 	m.Endpoints.Series("\xff", "\xff").Failed("\xff")
-	m.Upstreams.Series("\xff").Handshake(0, 0, false)
+	m.Upstreams.Series("\xff").Handshake(&handshake.Facts{})
 	m.SetCertificates([]CertificateStatus{{Name: "\xff"}, {Name: "\xfe"}})
 	scrape(t, m)
 }
@@ -193,16 +195,21 @@ func TestLostLinesAreAMetric(t *testing.T) {
 	}
 }
 
-func TestGroupNames(t *testing.T) {
-	for id, want := range map[tls.CurveID]string{
-		tls.X25519MLKEM768: "X25519MLKEM768", tls.SecP384r1MLKEM1024: "SecP384r1MLKEM1024", tls.X25519: "X25519",
-		tls.CurveP256: "P-256", 0x7777: "0x7777", 0: "",
-	} {
-		if got := GroupName(id); got != want {
-			t.Errorf("%d: got %q, want %q", id, got, want)
+func TestEveryNamedGroupHasItsCounter(t *testing.T) {
+	names := make(map[string]bool)
+	for i, g := range groups {
+		if groupIndex(g) != i {
+			t.Errorf("%v stands at %d, not at %d", g, groupIndex(g), i)
 		}
-		if got := string(appendGroup(nil, id)); id != 0 && got != `"`+want+`"` {
-			t.Errorf("%d: line has %s, want %q", id, got, want)
+		names[handshake.GroupName(g)] = true
+	}
+	if len(names) != len(groups) {
+		t.Errorf("%d names for %d places: %v", len(names), len(groups), names)
+	}
+	for g := range 1 << 16 {
+		id := tls.CurveID(g)
+		if groupIndex(id) == groupOther && handshake.GroupName(id) != "other" {
+			t.Errorf("%s is counted as other", handshake.GroupName(id))
 		}
 	}
 }
@@ -214,7 +221,7 @@ func TestObserveAllocatesNothing(t *testing.T) {
 		r.Observe(200, time.Millisecond)
 		r.Bytes(1, 2)
 		l.Opened()
-		l.Handshake(tls.X25519MLKEM768, tls.VersionTLS13, false, false)
+		l.Handshake(&handshake.Facts{Group: tls.X25519MLKEM768, Version: tls.VersionTLS13, Resumed: false, HRR: false})
 		l.HandshakeRefused("timeout")
 		l.Closed()
 		e.Observe(200, time.Millisecond)
@@ -240,6 +247,6 @@ func BenchmarkHandshakeCounted(b *testing.B) {
 	s := NewMetrics(Build{}).Listeners.Series("edge")
 	b.ReportAllocs()
 	for b.Loop() {
-		s.Handshake(tls.X25519MLKEM768, tls.VersionTLS13, false, false)
+		s.Handshake(&handshake.Facts{Group: tls.X25519MLKEM768, Version: tls.VersionTLS13, Resumed: false, HRR: false})
 	}
 }

@@ -3,6 +3,8 @@ package telemetry
 import (
 	"crypto/tls"
 	"time"
+
+	"github.com/hanzoai/pqgw/handshake"
 )
 
 // Record is one finished request as the access log tells it. It holds plain
@@ -24,9 +26,9 @@ type Record struct {
 	// Client is the address that the request is held to come from, with its
 	// port where known, after PROXY protocol and trusted proxies: "client".
 	Client string
-	// Peer is the address at the other end of the socket: "peer", when set
-	// and not equal to Client.
-	Peer string
+	// Remote is the address at the other end of the socket: "remote", when
+	// set and not equal to Client.
+	Remote string
 	// Method, Host and Path are what the client asked for: "method", "host",
 	// "path". The log cuts Path at its query: query strings hold keys.
 	Method, Host, Path []byte
@@ -46,28 +48,19 @@ type Record struct {
 	// UpstreamDuration is from the first byte sent upstream to the last
 	// received: "upstream_ms".
 	UpstreamDuration time.Duration
-	// UpstreamTLSGroup names the key-exchange group of the upstream's
-	// connection, empty in the clear: "upstream_tls_group".
-	UpstreamTLSGroup string
-	// TLS is what the client's handshake agreed on; zero in the clear.
-	TLS TLSFacts
-	// PQIdentity is the peer's name as proved by a post-quantum signature:
-	// "pq_identity", when set.
-	PQIdentity string
+	// UpstreamTLSGroup is the key-exchange group of the upstream's connection,
+	// 0 in the clear: "upstream_tls_group".
+	UpstreamTLSGroup tls.CurveID
+	// TLS is what the client's handshake agreed on; zero in the clear:
+	// "tls_version" ("1.3"), "tls_group" ("X25519MLKEM768"), "tls_pq",
+	// "tls_hrr", "tls_resumed", "tls_sni", "tls_alpn".
+	TLS handshake.Facts
+	// Peer is the verified name of the client: "peer", when set. PQIdentity
+	// says that a post-quantum signature proved it: "pq_identity", when true.
+	Peer       string
+	PQIdentity bool
 	// Error is the typed reason when the exchange did not go well: "error".
 	Error string
-}
-
-// TLSFacts are the facts of one TLS handshake as log lines show them. The zero
-// value is a connection in the clear.
-type TLSFacts struct {
-	Version string // "tls_version": "1.3", "1.2"
-	Group   string // "tls_group": "X25519MLKEM768"; see GroupName
-	PQ      bool   // "tls_pq": the group is post-quantum
-	HRR     bool   // "tls_hrr": a HelloRetryRequest was needed
-	Resumed bool   // "tls_resumed"
-	SNI     string // "tls_sni"
-	ALPN    string // "tls_alpn"
 }
 
 // HandshakeRecord is one refused handshake as the access log tells it, with
@@ -80,9 +73,8 @@ type HandshakeRecord struct {
 	Listener string
 	// Client is the peer's address: "client".
 	Client string
-	// Reason is the typed reason, of a fixed set ("no_shared_pq_group",
-	// "no_sni_match", "timeout", …): "error".
-	Reason string
+	// Reason is why: "error".
+	Reason handshake.Reason
 	// Detail is what to tell an operator besides: "detail", when set.
 	Detail string
 	// SNI is the server name that was asked for: "tls_sni".

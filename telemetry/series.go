@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"sync/atomic"
 	"time"
+
+	"github.com/hanzoai/pqgw/handshake"
 )
 
 // Listeners are the series of all listeners. The zero value is empty.
@@ -39,15 +41,11 @@ func (s *ListenerSeries) Clear() { s.clear.Add(1) }
 // one of our own fixed reasons ("limit", "not_ready", …).
 func (s *ListenerSeries) Refused(reason string) { s.refused.add(reason) }
 
-// Handshake counts a handshake that succeeded. The group 0 is one that is not
-// known, as with TLS 1.2's RSA key exchange.
-func (s *ListenerSeries) Handshake(group tls.CurveID, version uint16, resumed, hrr bool) {
-	s.handshakes.add(group, version, resumed, hrr)
-}
+// Handshake counts a handshake that succeeded.
+func (s *ListenerSeries) Handshake(f *handshake.Facts) { s.handshakes.add(f) }
 
-// HandshakeRefused counts one that did not, by its typed reason
-// ("no_shared_pq_group", "timeout", …).
-func (s *ListenerSeries) HandshakeRefused(reason string) { s.tlsRefused.add(reason) }
+// HandshakeRefused counts one that did not.
+func (s *ListenerSeries) HandshakeRefused(reason handshake.Reason) { s.tlsRefused.add(string(reason)) }
 
 // Open is the number of connections at the moment.
 func (s *ListenerSeries) Open() int64 { return s.open.Load() }
@@ -76,8 +74,8 @@ func (s *ListenerSeries) Exposure() Exposure {
 // zero value is empty.
 type handshakes [len(groups)][len(versions)][2][2]atomic.Uint64
 
-func (h *handshakes) add(id tls.CurveID, version uint16, resumed, hrr bool) {
-	h[groupIndex(id)][versionIndex(version)][bit(resumed)][bit(hrr)].Add(1)
+func (h *handshakes) add(f *handshake.Facts) {
+	h[groupIndex(f.Group)][versionIndex(f.Version)][bit(f.Resumed)][bit(f.HRR)].Add(1)
 }
 
 func bit(b bool) int {
@@ -88,7 +86,7 @@ func bit(b bool) int {
 }
 
 // each calls f for every combination that was counted.
-func (h *handshakes) each(f func(g group, version string, resumed, hrr bool, n uint64)) {
+func (h *handshakes) each(f func(g tls.CurveID, version string, resumed, hrr bool, n uint64)) {
 	for g := range h {
 		for v := range h[g] {
 			for i := range 4 {
@@ -101,8 +99,8 @@ func (h *handshakes) each(f func(g group, version string, resumed, hrr bool, n u
 }
 
 func (h *handshakes) exposure() (e Exposure) {
-	h.each(func(g group, _ string, _, _ bool, n uint64) {
-		if g.pq {
+	h.each(func(g tls.CurveID, _ string, _, _ bool, n uint64) {
+		if handshake.PQGroup(g) {
 			e.PostQuantum += n
 		} else {
 			e.Classical += n
@@ -152,10 +150,8 @@ func (u *Upstreams) Series(name string) *UpstreamSeries { return u.get(label(nam
 // UpstreamSeries counts what concerns an upstream as a whole.
 type UpstreamSeries struct{ handshakes handshakes }
 
-// Handshake counts a handshake of ours as the client.
-func (s *UpstreamSeries) Handshake(group tls.CurveID, version uint16, resumed bool) {
-	s.handshakes.add(group, version, resumed, false)
-}
+// Handshake counts a handshake of ours, as the client, that succeeded.
+func (s *UpstreamSeries) Handshake(f *handshake.Facts) { s.handshakes.add(f) }
 
 // Exposure returns the upstream's; connections in the clear are not counted.
 func (s *UpstreamSeries) Exposure() Exposure {
