@@ -60,7 +60,7 @@ func (a *Admin) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerText(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", a.readyz)
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, http.StatusOK, a.Status()) })
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, http.StatusOK, a.Status().complete()) })
 	if a.Metrics != nil {
 		mux.Handle("GET /metrics", a.Metrics)
 	}

@@ -1,13 +1,17 @@
 package telemetry
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Status is what the admin page /status shows, as JSON.
 type Status struct {
 	Build
 	// State is "starting", "ready" or "draining".
-	State         string              `json:"state"`
-	StartedAt     time.Time           `json:"started_at"`
+	State     string    `json:"state"`
+	StartedAt time.Time `json:"started_at"`
+	// UptimeSeconds is filled in by the admin page.
 	UptimeSeconds int64               `json:"uptime_seconds"`
 	Configuration ConfigurationStatus `json:"configuration"`
 	Listeners     []ListenerStatus    `json:"listeners"`
@@ -95,4 +99,33 @@ type CertificateStatus struct {
 	NotAfter  time.Time `json:"not_after"`
 	// Error is why a newer one was not taken; empty when there was none.
 	Error string `json:"error,omitempty"`
+}
+
+// complete returns a copy that is fit to be shown: lists are empty, not null,
+// and the uptime is that of now.
+func (s Status) complete() Status {
+	if !s.StartedAt.IsZero() {
+		s.UptimeSeconds = int64(time.Since(s.StartedAt).Seconds())
+	}
+	s.Listeners = orEmpty(slices.Clone(s.Listeners))
+	for i := range s.Listeners {
+		s.Listeners[i].Protocols = orEmpty(s.Listeners[i].Protocols)
+	}
+	s.Upstreams = orEmpty(slices.Clone(s.Upstreams))
+	for i := range s.Upstreams {
+		s.Upstreams[i].Endpoints = orEmpty(s.Upstreams[i].Endpoints)
+	}
+	s.Certificates = orEmpty(slices.Clone(s.Certificates))
+	for i := range s.Certificates {
+		s.Certificates[i].Hosts = orEmpty(s.Certificates[i].Hosts)
+	}
+	s.Warnings = orEmpty(s.Warnings)
+	return s
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
 }
