@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 func (c *checker) route(r *Route, path string) {
@@ -18,6 +20,23 @@ func (c *checker) route(r *Route, path string) {
 	if r.ResponseHeaders != nil {
 		c.headerOps(r.ResponseHeaders, join(path, "response_headers"), false)
 	}
+}
+
+// maxRouteName bounds a route's name, in bytes, as it labels metrics.
+const maxRouteName = 200
+
+func (c *checker) routeName(r *Route, path string) {
+	if len(r.Name) > maxRouteName {
+		c.fail(join(path, "name"), fmt.Sprintf("is longer than %d bytes", maxRouteName), "")
+	}
+	if strings.ContainsFunc(r.Name, unicode.IsControl) || !utf8.ValidString(r.Name) {
+		c.fail(join(path, "name"), "has a control character", "")
+	}
+	if first, twice := c.routeNames[r.Name]; twice {
+		c.fail(join(path, "name"), fmt.Sprintf("another route has the name %q", r.Name), c.firstIn(first))
+		return
+	}
+	c.routeNames[r.Name] = path
 }
 
 // action checks that a route does one thing, and that thing.

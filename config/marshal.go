@@ -228,8 +228,8 @@ func shortDuration(d time.Duration) string {
 // plain is text that YAML reads as it stands, in flow style too.
 var plain = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./+*-]*$|^[0-9]+(B|[KMGT]iB|ms|s|m|h)$|^[A-Za-z][a-z+-]*://[A-Za-z0-9_.-]+(:[0-9]+)?$`)
 
-// words that YAML, or an editor that checks types, takes for something other than text.
-var special = regexp.MustCompile(`(?i)^(null|true|false|yes|no|y|n)$`)
+// special are words that YAML, or an editor that reads YAML 1.1, takes for something other than text.
+var special = regexp.MustCompile(`(?i)^(null|true|false|yes|no|y|n|on|off)$`)
 
 // plainOrQuoted writes text so that it is read back as it is.
 func plainOrQuoted(s string) string {

@@ -24,10 +24,12 @@ type checker struct {
 	tree *Tree
 	// usedTLS and usedUpstreams are the names that something refers to.
 	usedTLS, usedUpstreams map[string]bool
+	// routeNames are the paths of the routes by name.
+	routeNames map[string]string
 }
 
 func (t *Tree) resolve(r *report) {
-	c := &checker{report: r, tree: t, usedTLS: map[string]bool{}, usedUpstreams: map[string]bool{}}
+	c := &checker{report: r, tree: t, usedTLS: map[string]bool{}, usedUpstreams: map[string]bool{}, routeNames: map[string]string{}}
 	c.required(reflect.ValueOf(t).Elem(), "")
 	c.general()
 	t.complete()
@@ -40,6 +42,7 @@ func (t *Tree) resolve(r *report) {
 		c.upstream(name, t.Upstreams[name])
 	}
 	for i, route := range t.Routes {
+		c.routeName(route, index("routes", i))
 		c.route(route, index("routes", i))
 	}
 	c.ambiguous()
@@ -87,10 +90,10 @@ func (r *Route) defaultName() string {
 	if path == "" {
 		path = "/*"
 	}
-	if len(r.Match.Host) == 0 {
-		return path
+	if len(r.Match.Host) > 0 {
+		path = normalHost(r.Match.Host[0]) + path
 	}
-	return normalHost(r.Match.Host[0]) + path
+	return path[:min(len(path), maxRouteName-len("#99999"))]
 }
 
 func unusedName(name string, used map[string]bool) string {

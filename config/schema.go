@@ -44,6 +44,7 @@ func Schema() []byte {
 	}
 	s := r.Reflect(&Tree{})
 	s.Title = "pqgw configuration"
+	s.Description = "The configuration file of pqgw, version 1. Sizes are written as 32KiB, durations as 30s; ${VAR}, ${VAR:-default} and ${file:/path} stand for values from elsewhere; relative paths are relative to the file."
 	refine(s, reflect.TypeFor[Tree]())
 	for name, t := range structTypes(reflect.TypeFor[Tree](), map[string]reflect.Type{}) {
 		if def := s.Definitions[name]; def != nil {
