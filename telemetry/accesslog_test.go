@@ -68,12 +68,12 @@ func TestLinesAreWrittenWithin100ms(t *testing.T) {
 		for round := 1; round <= 3; round++ {
 			l.Request(fullRecord())
 			l.Request(fullRecord())
-			time.Sleep(flushEvery - 1)
+			time.Sleep(flushEvery - time.Nanosecond)
 			synctest.Wait()
 			if n := countLines(out.String()); n != 2*(round-1) {
 				t.Errorf("round %d: %d lines before the time", round, n)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if n := checkLines(t, out.String()); n != 2*round {
 				t.Errorf("round %d: %d lines", round, n)
@@ -365,6 +365,25 @@ func TestRequestAllocatesNothing(t *testing.T) {
 	})
 	if n != 0 {
 		t.Errorf("%v allocations a line", n)
+	}
+}
+
+func TestHugeLinesAreWrittenWhole(t *testing.T) {
+	var out sinkBuffer
+	l := NewAccessLog(&out, quiet())
+	r := fullRecord()
+	r.Host, r.Path, r.Method = bytes.Repeat([]byte{1}, 1<<20), bytes.Repeat([]byte{2}, 1<<20), bytes.Repeat([]byte{3}, 1<<20)
+	for range 20 {
+		l.Request(r)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := checkLines(t, out.String()); n != 20 {
+		t.Errorf("%d lines, want 20", n)
+	}
+	if most := 20 * (3*6*(maxField+1) + 1024); len(out.String()) > most {
+		t.Errorf("%d bytes, want at most %d", len(out.String()), most)
 	}
 }
 
