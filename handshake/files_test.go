@@ -19,11 +19,7 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // writePair writes a new self-signed pair for the names into dir.
 func writePair(t testing.TB, dir, base string, useRSA bool, notAfter time.Time, names ...string) Pair {
