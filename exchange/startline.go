@@ -1,5 +1,7 @@
 package exchange
 
+import "net/http"
+
 // Method is the id of a request method.
 type Method uint8
 
@@ -130,3 +132,7 @@ func (h *Head) SetReason(s string) { h.reason = store(h, s) }
 
 // authorityFromHost lets the authority be the value of field i.
 func (h *Head) authorityFromHost(i int) { h.authority = h.fields[i].value }
+
+// ReasonPhrase is the usual reason phrase of a status code, "" where there is
+// none (RFC 9110, section 15).
+func ReasonPhrase(status int) string { return http.StatusText(status) }

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Tick is how often a Watch looks; deadlines are kept to that, rounded up.
+// Tick is how often a Watch looks. A deadline is never early, and late by two
+// ticks at most: one that its clock lags, one until it looks again.
 const Tick = 250 * time.Millisecond
 
 // Watch looks over the entries added to it. Make it with New; Close ends its
@@ -39,7 +40,7 @@ type Entry struct {
 	FD int
 
 	due   atomic.Int64 // milliseconds of the watch; 0 none, expired once passed
-	ask   atomic.Int64 // since when the peer is to be asked after; 0 not
+	ask   atomic.Int64 // since when the peer is to be asked after; 0 not, below 0 once
 	index int          // in entries
 }
 
@@ -95,7 +96,7 @@ func (w *Watch) Len() int {
 func (w *Watch) Set(e *Entry, d time.Duration) bool {
 	due := int64(0)
 	if d > 0 {
-		due = w.Now() + max(1, d.Milliseconds())
+		due = w.Now() + d.Milliseconds() + Tick.Milliseconds()
 	}
 	old := e.due.Load()
 	for old != expired {
@@ -110,9 +111,13 @@ func (w *Watch) Set(e *Entry, d time.Duration) bool {
 // Expired tells whether the deadline has passed.
 func (e *Entry) Expired() bool { return e.due.Load() == expired }
 
-// Ask lets the watch look whether the peer has closed, from the next but one
-// tick on, until Unask or until it finds that it has.
+// Ask lets the watch look whether the peer has closed, at every tick once one
+// has passed, until Unask or until it finds that it has.
 func (w *Watch) Ask(e *Entry) { e.ask.Store(w.Now()) }
+
+// AskOnce is Ask for one look alone, which tells of a FIN that came with bytes
+// that were read before.
+func (w *Watch) AskOnce(e *Entry) { e.ask.Store(-w.Now()) }
 
 // Unask ends Ask.
 func (e *Entry) Unask() { e.ask.Store(0) }
@@ -152,7 +157,8 @@ func (w *Watch) look(late, gone []*Entry) (_, _ []*Entry) {
 		if due := e.due.Load(); due > 0 && due <= now && e.due.CompareAndSwap(due, expired) {
 			late = append(late, e)
 		}
-		if since := e.ask.Load(); since > 0 && e.FD >= 0 && now-since >= Tick.Milliseconds() {
+		since := e.ask.Load()
+		if since != 0 && e.FD >= 0 && now-max(since, -since) >= Tick.Milliseconds() {
 			w.asked = append(w.asked, e)
 		}
 	}

@@ -12,12 +12,17 @@ func (p *pollSet) closed(asked, gone []*Entry) []*Entry {
 	for _, e := range asked {
 		p.fds = append(p.fds, unix.PollFd{Fd: int32(e.FD), Events: unix.POLLRDHUP})
 	}
-	if n, err := unix.Poll(p.fds, 0); err != nil || n == 0 {
+	if _, err := unix.Poll(p.fds, 0); err != nil {
 		return gone
 	}
 	for i, fd := range p.fds {
-		if since := asked[i].ask.Load(); fd.Revents != 0 && since > 0 && asked[i].ask.CompareAndSwap(since, 0) {
-			gone = append(gone, asked[i])
+		e := asked[i]
+		since := e.ask.Load()
+		if since == 0 || since > 0 && fd.Revents == 0 {
+			continue
+		}
+		if e.ask.CompareAndSwap(since, 0) && fd.Revents != 0 {
+			gone = append(gone, e)
 		}
 	}
 	return gone

@@ -41,6 +41,7 @@ type Socket struct {
 	fd      uintptr
 	inside  bool // in a callback: never wait for reading
 	drained bool // the last read took all there was
+	asked   bool // and the kernel said so itself (EAGAIN)
 	step    func() bool
 	enter   func(uintptr) bool
 	prefix  []byte // bytes that were read before this socket was made
@@ -71,7 +72,7 @@ func NewSocket(c net.Conn, portable bool, prefix []byte) *Socket {
 	}
 	s.raw = raw
 	s.enter = func(fd uintptr) bool {
-		s.fd, s.inside, s.drained = fd, true, false
+		s.fd, s.inside, s.drained, s.asked = fd, true, false, false
 		done := s.step()
 		s.inside = false
 		return done
@@ -101,7 +102,46 @@ func (s *Socket) Step(f func() (done bool)) error {
 
 // AwaitReadable makes f's return of false inside Step wait for the next edge
 // even though nothing was read: used after a write whose answer is awaited.
-func (s *Socket) AwaitReadable() { s.drained = true }
+func (s *Socket) AwaitReadable() { s.drained, s.asked = true, true }
+
+// LookAgain lets the next Read inside a callback ask the socket although the last
+// one had emptied it. It returns false where that has been done: nothing is there, and
+// what comes later, a FIN too, will wake the callback. So it is used before waiting in the
+// middle of a message.
+func (s *Socket) LookAgain() bool {
+	if s.asked {
+		return false
+	}
+	s.drained = false
+	return true
+}
+
+// FD is the socket's descriptor, for a watch to ask; -1 where it has none. It
+// is valid until Close.
+func (s *Socket) FD() int {
+	sc, ok := s.Conn.(syscall.Conn)
+	if !ok {
+		return -1
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return -1
+	}
+	fd := -1
+	_ = raw.Control(func(f uintptr) { fd = int(f) })
+	return fd
+}
+
+// Quiet tells whether the peer has neither sent anything nor closed: on a connection
+// that is kept for later both mean that it is of no more use.
+func (s *Socket) Quiet() bool {
+	if s.raw == nil {
+		return true
+	}
+	quiet := false
+	err := s.raw.Control(func(fd uintptr) { quiet = rawQuiet(fd) })
+	return err == nil && quiet
+}
 
 // Read implements net.Conn.
 func (s *Socket) Read(p []byte) (int, error) {
@@ -123,10 +163,10 @@ func (s *Socket) Read(p []byte) (int, error) {
 	case err == nil && n == 0 && len(p) > 0:
 		return 0, io.EOF
 	case err == nil:
-		s.drained = n < len(p)
+		s.drained, s.asked = n < len(p), false
 		return n, nil
 	case err == syscall.EAGAIN: //nolint:errorlint // a bare errno
-		s.drained = true
+		s.drained, s.asked = true, true
 		return 0, ErrAgain
 	}
 	return 0, os.NewSyscallError("read", err)

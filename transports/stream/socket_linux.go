@@ -66,3 +66,9 @@ func (v *vector) write(fd uintptr, bufs ...[]byte) (int, error) {
 		}
 	}
 }
+
+func rawQuiet(fd uintptr) bool {
+	var b [1]byte
+	_, _, e := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&b[0])), 1, syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
+	return e == syscall.EAGAIN
+}
