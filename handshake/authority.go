@@ -44,9 +44,7 @@ type AuthorityError struct {
 }
 
 // Error names the folder and what is wrong with it.
-func (e *AuthorityError) Error() string {
-	return "certificate authority in " + e.Dir + ": " + e.Err.Error()
-}
+func (e *AuthorityError) Error() string { return "certificate authority in " + e.Dir + ": " + e.Err.Error() }
 
 // Unwrap is the reason without the folder.
 func (e *AuthorityError) Unwrap() error { return e.Err }

@@ -114,7 +114,9 @@ func resolve(pq PQ, groups []tls.CurveID, minVersion uint16) (rules, error) {
 	if err != nil {
 		return r, err
 	}
-	r.groups = inForce(asked)
+	if r.groups, err = inForce(asked); err != nil {
+		return r, err
+	}
 	return r, r.judge(asked)
 }
 
@@ -160,9 +162,9 @@ func (r *rules) judge(asked []tls.CurveID) error {
 var errEnough = errors.New("seen enough")
 
 // inForce asks crypto/tls which of the groups it really offers, because build
-// settings, GODEBUG and FIPS mode can drop some, or all, without a word. It
-// runs one ClientHello through memory.
-func inForce(groups []tls.CurveID) (offered []tls.CurveID) {
+// settings, GODEBUG and FIPS mode can drop some without a word. It runs one
+// ClientHello through memory.
+func inForce(groups []tls.CurveID) (offered []tls.CurveID, err error) {
 	near, far := net.Pipe()
 	done := make(chan struct{})
 	go func() {
@@ -171,12 +173,16 @@ func inForce(groups []tls.CurveID) (offered []tls.CurveID) {
 		_ = c.Handshake()                                                                      //nolint:errcheck // the other side breaks it off
 		_ = near.Close()
 	}()
+	saw := false
 	s := tls.Server(far, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-		offered = slices.Clone(h.SupportedCurves)
+		saw, offered = true, slices.Clone(h.SupportedCurves)
 		return nil, errEnough
 	}})
-	_ = s.Handshake() //nolint:errcheck // errEnough, or the client could make no hello of these groups
+	err = s.Handshake()
 	_ = far.Close()
 	<-done
-	return slices.DeleteFunc(offered, func(g tls.CurveID) bool { return !slices.Contains(groups, g) })
+	if !saw {
+		return nil, settingsError("groups", "%s cannot be offered: %w", strings.Join(GroupNames(groups), ", "), err)
+	}
+	return slices.DeleteFunc(offered, func(g tls.CurveID) bool { return !slices.Contains(groups, g) }), nil
 }

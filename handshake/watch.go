@@ -24,14 +24,13 @@ type watch struct {
 	notify  *fsnotify.Watcher // nil where the system has none left
 	stop    chan struct{}
 	done    chan struct{}
-	begun   chan struct{} // closed once what changed before the first watching has been seen
 	folders []string
 }
 
 // startWatch watches the folders of paths. changed is called after news from
 // the system, check after each poll; both return the paths to watch from then on.
 func startWatch(poll time.Duration, paths []string, changed, check func() []string) *watch {
-	w := &watch{stop: make(chan struct{}), done: make(chan struct{}), begun: make(chan struct{})}
+	w := &watch{stop: make(chan struct{}), done: make(chan struct{})}
 	if n, err := fsnotify.NewWatcher(); err == nil {
 		w.notify = n
 	}
@@ -64,33 +63,20 @@ func (w *watch) run(poll time.Duration, changed, check func() []string) {
 		select {
 		case <-w.stop:
 			return
-		case _, more := <-events:
-			if soon(); !more {
-				events = nil // the poll goes on alone
-			}
-		case _, more := <-errs: // events were lost
-			if soon(); !more {
-				errs = nil
-			}
+		case <-events:
+			soon()
+		case <-errs: // events were lost
+			soon()
 		case <-due:
 			due = nil
 			if w.follow(changed()) {
 				soon()
 			}
-			w.begin()
 		case <-ticker.C:
 			if w.follow(check()) {
 				soon()
 			}
 		}
-	}
-}
-
-func (w *watch) begin() {
-	select {
-	case <-w.begun:
-	default:
-		close(w.begun)
 	}
 }
 

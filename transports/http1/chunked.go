@@ -1,0 +1,139 @@
+package http1
+
+import (
+	"github.com/hanzoai/pqgw/exchange"
+)
+
+// chunkState is where in a chunked body the reader stands (RFC 9112, section 7.1).
+type chunkState uint8
+
+const (
+	chunkSize     chunkState = iota // at the first digit of a size
+	chunkDigits                     // behind a digit
+	chunkExt                        // in an extension, which is ignored
+	chunkSizeLF                     // at the LF behind a size
+	chunkData                       // in the data
+	chunkDataCR                     // at the CR behind the data
+	chunkDataLF                     // at the LF behind that
+	chunkTrailers                   // in the trailer section
+	chunkDone
+)
+
+// maxChunkExt bounds what extensions one body may hold: they are ignored, so
+// they are nothing but work (CVE-2023-39326).
+const maxChunkExt = 4096
+
+// chunks is the decoder of one chunked body. It is fed bytes as they come.
+type chunks struct {
+	state   chunkState
+	left    int64 // of the current chunk's data
+	digits  int
+	ext     int
+	trailer []byte // the trailer section so far
+	scanned int
+}
+
+// framing consumes b until data begins, the body ends, or b does.
+func (c *chunks) framing(b []byte, maxTrailer int) (n int, r *exchange.Refusal) {
+	for n < len(b) && c.state != chunkData && c.state != chunkDone {
+		if c.state == chunkTrailers {
+			used, r := c.trailers(b[n:], maxTrailer)
+			return n + used, r
+		}
+		if r := c.step(b[n]); r != nil {
+			return n, r
+		}
+		n++
+	}
+	return n, nil
+}
+
+// step takes one byte of framing.
+func (c *chunks) step(b byte) *exchange.Refusal {
+	switch c.state {
+	case chunkSize:
+		c.left, c.digits = 0, 0
+		return c.digit(b)
+	case chunkDigits:
+		switch b {
+		case '\r':
+			c.state = chunkSizeLF
+		case ';':
+			c.state = chunkExt
+		default:
+			return c.digit(b)
+		}
+	case chunkExt:
+		return c.extension(b)
+	case chunkSizeLF:
+		if b != '\n' {
+			return exchange.RefuseChunk
+		}
+		if c.state = chunkData; c.left == 0 {
+			c.state = chunkTrailers
+		}
+	case chunkDataCR:
+		if b != '\r' {
+			return exchange.RefuseChunk
+		}
+		c.state = chunkDataLF
+	case chunkDataLF:
+		if b != '\n' {
+			return exchange.RefuseChunk
+		}
+		c.state = chunkSize
+	}
+	return nil
+}
+
+func (c *chunks) digit(b byte) *exchange.Refusal {
+	v := int64(-1)
+	switch {
+	case '0' <= b && b <= '9':
+		v = int64(b - '0')
+	case 'a' <= b && b <= 'f':
+		v = int64(b-'a') + 10
+	case 'A' <= b && b <= 'F':
+		v = int64(b-'A') + 10
+	}
+	if c.digits++; v < 0 || c.digits > 15 {
+		return exchange.RefuseChunk
+	}
+	c.left = c.left<<4 | v
+	c.state = chunkDigits
+	return nil
+}
+
+// extension skips to the line's end. A LF, or any control character, hides a
+// second reading of where the line ends.
+func (c *chunks) extension(b byte) *exchange.Refusal {
+	if b == '\r' {
+		c.state = chunkSizeLF
+		return nil
+	}
+	if c.ext++; c.ext > maxChunkExt || b < ' ' && b != '\t' || b == 0x7f {
+		return exchange.RefuseChunk
+	}
+	return nil
+}
+
+// trailers gathers the trailer section until its empty line.
+func (c *chunks) trailers(b []byte, limit int) (n int, r *exchange.Refusal) {
+	had := len(c.trailer)
+	room := limit + 2 - had
+	if room <= 0 {
+		return 0, exchange.RefuseHeadSize
+	}
+	take := min(len(b), room)
+	c.trailer = append(c.trailer, b[:take]...)
+	end, next, r := scanHead(c.trailer, c.scanned)
+	if r != nil {
+		return 0, r
+	}
+	if c.scanned = next; end == 0 {
+		return take, nil
+	}
+	c.trailer = c.trailer[:end]
+	c.state = chunkDone
+	return end - had, nil
+}
