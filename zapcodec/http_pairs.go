@@ -1,0 +1,250 @@
+package zapcodec
+
+import (
+	"encoding/binary"
+	"iter"
+	"strconv"
+)
+
+// Span is a place in a frame.
+type Span struct {
+	Off, Len uint32 // in bytes, from the frame's start
+}
+
+// Of returns the bytes of the frame at the span.
+func (s Span) Of(frame []byte) []byte {
+	end := uint64(s.Off) + uint64(s.Len)
+	return frame[s.Off:end:end]
+}
+
+// Pair is a field to be written: a name and a value.
+type Pair struct {
+	Name, Value []byte
+}
+
+// maxNominations is how many Connection pairs, and nominationBytes how many
+// bytes of their values, are followed up in one header block. Nobody honest
+// sends any over ZAP; without a limit each name would be compared to each.
+const (
+	maxNominations  = 4
+	nominationBytes = 256
+)
+
+// block is a header block that was checked.
+type block struct {
+	off, end  uint32 // of the first pair, and of the whole, in the frame
+	count     uint32
+	drops     bool // some pair is not to be passed on
+	nominated uint8
+	connect   [maxNominations]Span // values of Connection
+}
+
+// pairCheck is what checkPairs finds out besides whether the block is sound.
+type pairCheck struct {
+	field   string // the block's name, for errors
+	hosts   int
+	lengths int    // pairs of Content-Length
+	length  []byte // the value of one
+}
+
+// parseBlock checks the header block at s. It leaves count pairs at off for
+// Pairs to walk.
+func parseBlock(frame []byte, s Span, b *block, c *pairCheck) error {
+	b.off, b.end, b.count, b.drops, b.nominated = s.Off, s.Off, 0, false, 0
+	if s.Len == 0 {
+		return nil
+	}
+	if s.Len < 4 {
+		return fail(errBlock, int(s.Off), c.field, strconv.Itoa(int(s.Len))+" bytes hold no count")
+	}
+	b.count = binary.LittleEndian.Uint32(frame[s.Off:])
+	b.off += 4
+	b.end = s.Off + s.Len
+	return b.checkPairs(frame, c)
+}
+
+// checkPairs walks the pairs once: their lengths must fill the block exactly,
+// names and values must be HTTP's.
+func (b *block) checkPairs(frame []byte, c *pairCheck) error {
+	end := uint64(b.end)
+	at := uint64(b.off)
+	for left := b.count; left != 0; left-- {
+		if at+4 > end {
+			return b.countError(at, left, c)
+		}
+		n := uint64(binary.LittleEndian.Uint32(frame[at : at+4]))
+		at += 4
+		if at+n+4 > end {
+			return b.lengthError(at, n, "name", c)
+		}
+		name := frame[at : at+n]
+		at += n
+		n = uint64(binary.LittleEndian.Uint32(frame[at : at+4]))
+		at += 4
+		if at+n > end {
+			return b.lengthError(at, n, "value", c)
+		}
+		value := frame[at : at+n]
+		at += n
+		if !tokenOK(name) {
+			return nameError(int(at)-len(value)-4-len(name), c.field, name)
+		}
+		if !valueOK(value) {
+			return valueError(int(at)-len(value), c.field, name)
+		}
+		if class := classify(name); class != fieldPasses {
+			if err := b.special(class, Span{uint32(at) - uint32(n), uint32(n)}, value, c); err != nil {
+				return err
+			}
+		}
+	}
+	if at != end {
+		return fail(errBlock, int(at), c.field, strconv.Itoa(int(end-at))+" bytes after the last of "+strconv.Itoa(int(b.count))+" pairs")
+	}
+	return nil
+}
+
+// special deals with a pair whose name has a meaning of its own.
+func (b *block) special(class fieldClass, at Span, value []byte, c *pairCheck) error {
+	switch class {
+	case fieldRefused:
+		return transferEncodingError(int(at.Off), c.field)
+	case fieldHost:
+		c.hosts++
+		if c.hosts > 1 || c.field == trailersField {
+			return hostError(int(at.Off), c.field)
+		}
+		return nil
+	case fieldLength:
+		c.lengths++
+		if c.lengths > 1 && string(c.length) != string(value) {
+			return fail(errLength, int(at.Off), c.field, "two values of Content-Length that differ")
+		}
+		c.length = value
+	case fieldConnection:
+		if err := b.nominate(at, c); err != nil {
+			return err
+		}
+	}
+	b.drops = true
+	return nil
+}
+
+// nominate notes the value of a Connection pair.
+func (b *block) nominate(at Span, c *pairCheck) error {
+	total := at.Len
+	for _, s := range b.connect[:b.nominated] {
+		total += s.Len
+	}
+	if b.nominated == maxNominations || total > nominationBytes {
+		return fail(errConnection, int(at.Off), c.field, "Connection names more fields than are followed up")
+	}
+	b.connect[b.nominated] = at
+	b.nominated++
+	return nil
+}
+
+// hopByHop reports whether some Connection pair of the block names the field
+// (RFC 9110, section 7.6.1).
+func (b *block) hopByHop(frame, name []byte) bool {
+	for _, s := range b.connect[:b.nominated] {
+		if listNames(s.Of(frame), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// listNames reports whether a comma-separated list holds the token.
+func listNames(list, token []byte) bool {
+	for start := 0; start <= len(list); {
+		end := start
+		for end < len(list) && list[end] != ',' {
+			end++
+		}
+		item := trimBlanks(list[start:end])
+		if equalFold(token, item) {
+			return true
+		}
+		start = end + 1
+	}
+	return false
+}
+
+func trimBlanks(s []byte) []byte {
+	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	for len(s) > 0 && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// Pairs walks the fields of a header block in their order:
+//
+//	for p.Next() { use(p.Name(), p.Value()) }
+//
+// Hop-by-hop fields, Content-Length and Trailer are left out. Names and values
+// alias the frame.
+type Pairs struct {
+	frame []byte
+	b     *block
+	at    uint64 // end of the current pair
+	left  uint32
+	name  Span
+	value Span
+}
+
+func (b *block) pairs(frame []byte) Pairs {
+	return Pairs{frame: frame, b: b, at: uint64(b.off), left: b.count}
+}
+
+// Count is the number of pairs on the wire, those that are left out included:
+// how many Next yields at most.
+func (p *Pairs) Count() int { return int(p.b.count) }
+
+// Next goes to the next field; false when there is none.
+func (p *Pairs) Next() bool {
+	for p.left != 0 {
+		p.left--
+		at := p.at
+		n := binary.LittleEndian.Uint32(p.frame[at : at+4])
+		p.name = Span{uint32(at) + 4, n}
+		at += 4 + uint64(n)
+		n = binary.LittleEndian.Uint32(p.frame[at : at+4])
+		p.value = Span{uint32(at) + 4, n}
+		p.at = at + 4 + uint64(n)
+		if !p.b.drops || p.passes() {
+			return true
+		}
+	}
+	return false
+}
+
+// passes reports whether the current field is to be passed on.
+func (p *Pairs) passes() bool {
+	name := p.Name()
+	class := classify(name)
+	return (class == fieldPasses || class == fieldHost) && !p.b.hopByHop(p.frame, name)
+}
+
+// Name returns the name of the current field.
+func (p *Pairs) Name() []byte { return p.name.Of(p.frame) }
+
+// Value returns the value of the current field.
+func (p *Pairs) Value() []byte { return p.value.Of(p.frame) }
+
+// Spans returns where name and value of the current field lie in the frame.
+func (p *Pairs) Spans() (name, value Span) { return p.name, p.value }
+
+// All ranges over the fields that are left.
+func (p Pairs) All() iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
+		for p.Next() {
+			if !yield(p.Name(), p.Value()) {
+				return
+			}
+		}
+	}
+}
