@@ -16,7 +16,7 @@ func (c *checker) tls(s *TLS, path string) {
 		c.fail(join(path, "client_auth"), "needs client_ca, the CAs that clients' certificates chain to", "")
 	}
 	for i, host := range certHosts(s) {
-		at := index(join(path, "certificates.dev.hosts"), i)
+		at := itemPath(c, join(path, "certificates.dev.hosts"), i)
 		if err := checkHost(host); err != nil {
 			c.fail(at, err.Error(), "")
 		}

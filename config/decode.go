@@ -9,8 +9,8 @@ import (
 )
 
 // maxNodes bounds the values that are read, aliases followed, so that a few
-// lines of nested aliases cannot fill memory.
-const maxNodes = 4 << 20
+// lines of nested aliases cannot fill memory: 10,000 routes are some 200,000.
+const maxNodes = 1 << 20
 
 // decoder fills a tree from the nodes of a file.
 type decoder struct {

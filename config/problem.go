@@ -131,11 +131,12 @@ type report struct {
 	at       map[string]position
 	problems []Problem
 	warnings []Problem
-	said     map[string]bool
+	// said are the paths that have a problem, above these and all that hold them.
+	said, above map[string]bool
 }
 
 func newReport(file string, source []byte) *report {
-	r := &report{file: file, at: map[string]position{}, said: map[string]bool{}}
+	r := &report{file: file, at: map[string]position{}, said: map[string]bool{}, above: map[string]bool{}}
 	if source != nil {
 		r.lines = strings.Split(strings.ReplaceAll(string(source), "\r\n", "\n"), "\n")
 	}
@@ -180,6 +181,9 @@ func (r *report) fail(path, message, hint string) {
 // failAt records a problem at a position of its own.
 func (r *report) failAt(at position, path, message, hint string) {
 	r.said[path] = true
+	for up := path; !r.above[up]; up = parentPath(up) {
+		r.above[up] = true
+	}
 	r.problems = append(r.problems, r.make(at, path, message, hint))
 }
 
@@ -214,6 +218,9 @@ func (r *report) failed(path string) bool {
 		path = parentPath(path)
 	}
 }
+
+// failedBelow reports whether path or something in it has a problem.
+func (r *report) failedBelow(path string) bool { return r.above[path] }
 
 // result is what Load returns beside the tree.
 func (r *report) result() (Warnings, error) {

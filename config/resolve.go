@@ -136,16 +136,6 @@ func (c *checker) required(v reflect.Value, path string) {
 	}
 }
 
-// failedBelow reports whether path or something in it has a problem already.
-func (c *checker) failedBelow(path string) bool {
-	for said := range c.said {
-		if said == path || strings.HasPrefix(said, path+".") || strings.HasPrefix(said, path+"[") {
-			return true
-		}
-	}
-	return false
-}
-
 // general checks what stands at the top.
 func (c *checker) general() {
 	t := c.tree

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hanzoai/pqgw/config"
+)
+
+// configFixture writes a configuration file and returns its path.
+func configFixture(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pqgw.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const goodConfig = `version: 1
+tls: {dev: {certificates: {dev: {}}, pq: require}, old: {}}
+listeners: [{name: edge, address: ":8443", tls: dev}, {name: front, address: ":8080"}]
+routes:
+  - {match: {host: api.example.com, path: /v1/*}, to: up}
+  - {match: {listener: front}, redirect: {to: "https://{host}{path}{query}"}}
+  - {to: trace}
+upstreams: {up: {endpoints: "http://127.0.0.1:9000"}}
+`
+
+func TestConfigValidateExitCodes(t *testing.T) {
+	good := configFixture(t, goodConfig)
+	bad := configFixture(t, strings.Replace(goodConfig, "to: up", "to: upp", 1))
+	missing := filepath.Join(t.TempDir(), "none.yaml")
+	for name, c := range map[string]struct {
+		args         []string
+		code         int
+		stdout, errs string
+	}{
+		"a good file":            {[]string{good}, exitOK, "is valid: 2 listeners, 3 routes, 1 upstream", "warning: " + good + ":2:52: tls.old: nothing uses"},
+		"a good file by flag":    {[]string{"-c", good}, exitOK, "is valid", ""},
+		"a bad file":             {[]string{bad}, exitConfig, "", bad + `:5:55: routes[0].to: no upstream is named "upp"; did you mean "up"?`},
+		"a missing file":         {[]string{missing}, exitConfig, "", "no such file"},
+		"no file":                {nil, exitUsage, "", "name one configuration file"},
+		"a file twice":           {[]string{good, "-c", good}, exitUsage, "", "name one configuration file"},
+		"two files":              {[]string{good, good}, exitUsage, "", "at most 1 arg"},
+		"an unknown output":      {[]string{good, "--output", "xml"}, exitUsage, "", "--output"},
+		"a bad file as JSON":     {[]string{bad, "--output", "json"}, exitConfig, `"valid": false`, "configuration invalid"},
+		"a missing file as JSON": {[]string{missing, "--output", "json"}, exitConfig, `"valid": false`, "no such file"},
+		"a good file as JSON":    {[]string{good, "--output", "json"}, exitOK, `"valid": true`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := pqgw(append([]string{"config", "validate"}, c.args...)...)
+			if code != c.code || !strings.Contains(stdout, c.stdout) || c.stdout == "" && stdout != "" || !strings.Contains(stderr, c.errs) {
+				t.Errorf("exit %d, stdout %q, stderr %q; want exit %d, %q, %q", code, stdout, stderr, c.code, c.stdout, c.errs)
+			}
+		})
+	}
+}
+
+func TestConfigValidateJSONHasEveryProblemWithItsPlace(t *testing.T) {
+	bad := configFixture(t, "version: 1\nlisteners: [{name: a}]\nrouts: []\n")
+	_, stdout, _ := pqgw("config", "validate", "--output", "json", bad)
+	var v validation
+	if err := json.Unmarshal([]byte(stdout), &v); err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Problems) != 2 || v.Problems[0].Path != "listeners[0].address" || v.Problems[1].Line != 3 || v.Problems[1].Col != 1 || v.Problems[1].SourceLine != "routs: []" {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestConfigSchemaIsJSON(t *testing.T) {
+	code, stdout, _ := pqgw("config", "schema")
+	var schema map[string]any
+	if err := json.Unmarshal([]byte(stdout), &schema); err != nil || code != exitOK {
+		t.Fatalf("exit %d, %v", code, err)
+	}
+	if schema["additionalProperties"] != false || schema["properties"] == nil {
+		t.Errorf("the schema allows anything: %.200s", stdout)
+	}
+}
+
+func TestConfigExplainSaysWhichRouteGetsARequest(t *testing.T) {
+	good := configFixture(t, goodConfig)
+	code, stdout, stderr := pqgw("config", "explain", good, "--host", "API.example.com", "--path", "/v1/x?y")
+	for _, want := range []string{
+		"X25519MLKEM768 SecP256r1MLKEM768 SecP384r1MLKEM1024\n",
+		"At edge the route api.example.com/v1/* gets it: to up.",
+		"At front the route api.example.com/v1/* gets it: to up.",
+		"no: listener",
+		"matches, but 1 is more specific",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	if code != exitOK {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	_, stdout, _ = pqgw("config", "explain", good)
+	if !strings.Contains(stdout, "RANK") || !strings.Contains(stdout, config.RouteOrder) {
+		t.Errorf("no order of the routes in\n%s", stdout)
+	}
+	if code, _, stderr := pqgw("config", "explain", good, "--listener", "edeg"); code != exitUsage || !strings.Contains(stderr, "edeg") {
+		t.Errorf("an unknown listener: exit %d, %s", code, stderr)
+	}
+	if code, _, _ := pqgw("config", "explain", good, "-H", "nonsense"); code != exitUsage {
+		t.Errorf("a header that is none: exit %d", code)
+	}
+	if code, _, _ := pqgw("config", "explain", good, "--rpc-method", "5000000000"); code != exitUsage {
+		t.Errorf("a method number beyond 32 bits: exit %d", code)
+	}
+}
+
+func TestConfigExplainAsJSON(t *testing.T) {
+	_, stdout, _ := pqgw("config", "explain", configFixture(t, goodConfig), "--output", "json", "--listener", "front", "--path", "/x")
+	var e explanation
+	if err := json.Unmarshal([]byte(stdout), &e); err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Requests) != 1 || e.Requests[0].Winner == 0 || e.Routes[e.Requests[0].Winner-1].Action != "redirect to https://{host}{path}{query}" {
+		t.Errorf("%s", stdout)
+	}
+}
