@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -150,7 +151,9 @@ func scalarSchema(t reflect.Type) *jsonschema.Schema {
 func wordSchema(w word) *jsonschema.Schema {
 	values := w.values()
 	if _, isGroup := w.(Group); isGroup {
-		values = append(append([]string{}, values...), sortedKeys(groupAliases)...)
+		// One schema for all builds: that MLKEM1024 needs a newer one, Load says better.
+		values = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == string(MLKEM1024) })
+		values = append(append(values, string(MLKEM1024)), sortedKeys(groupAliases)...)
 	}
 	s := &jsonschema.Schema{Type: "string"}
 	for _, v := range values {
