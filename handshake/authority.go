@@ -44,7 +44,9 @@ type AuthorityError struct {
 }
 
 // Error names the folder and what is wrong with it.
-func (e *AuthorityError) Error() string { return "certificate authority in " + e.Dir + ": " + e.Err.Error() }
+func (e *AuthorityError) Error() string {
+	return "certificate authority in " + e.Dir + ": " + e.Err.Error()
+}
 
 // Unwrap is the reason without the folder.
 func (e *AuthorityError) Unwrap() error { return e.Err }
@@ -93,7 +95,7 @@ func writeAuthority(dir string) (created bool, err error) {
 // selfSign makes the authority's own certificate.
 func selfSign(key crypto.Signer) ([]byte, error) {
 	id := make([]byte, 4)
-	rand.Read(id) //nolint:errcheck // never fails: crypto/rand ends the program instead
+	rand.Read(id) // never fails: crypto/rand ends the program instead
 	tmpl := &x509.Certificate{
 		Subject:               pkix.Name{Organization: []string{"pqgw"}, CommonName: "pqgw local CA " + hex.EncodeToString(id)},
 		NotBefore:             time.Now().Add(-backdate),
@@ -139,9 +141,7 @@ func (a *Authority) Certificate() *x509.Certificate { return a.cert }
 
 // Pool is a pool with the authority alone.
 func (a *Authority) Pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AddCert(a.cert)
-	return pool
+	return Pool([]*x509.Certificate{a.cert})
 }
 
 // localNames are in every leaf, so that it can be tried on one machine.

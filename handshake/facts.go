@@ -13,7 +13,7 @@ type Facts struct {
 	Group       tls.CurveID // key exchange group; 0 for an RSA key exchange
 	HRR         bool        // a HelloRetryRequest was needed
 	Resumed     bool        // the session was resumed from a ticket
-	ClientAuth  bool        // the client's certificate was asked for and verified
+	ClientAuth  bool        // the peer's certificate was verified: on a listener, that of the client
 	EarlyData   bool        // what follows came as 0-RTT (QUIC only; its transport sets it)
 	ALPN        string      // protocol agreed on, "" for none
 	SNI         string      // server name that the client sent, "" for none

@@ -157,13 +157,13 @@ func (f *Files) Reload() error { return f.reload(func(*loadedPair) bool { return
 
 // changed is called when the system says that something changed.
 func (f *Files) changed() []string {
-	_ = f.reload(func(*loadedPair) bool { return true }, false) //nolint:errcheck // told to OnReload
+	_ = f.reload(func(*loadedPair) bool { return true }, false) // told to OnReload
 	return f.paths()
 }
 
 // check is called now and then, and reads only what looks different.
 func (f *Files) check() []string {
-	_ = f.reload(func(l *loadedPair) bool { return !l.untouched() }, false) //nolint:errcheck // told to OnReload
+	_ = f.reload(func(l *loadedPair) bool { return !l.untouched() }, false) // told to OnReload
 	return f.paths()
 }
 

@@ -114,9 +114,7 @@ func resolve(pq PQ, groups []tls.CurveID, minVersion uint16) (rules, error) {
 	if err != nil {
 		return r, err
 	}
-	if r.groups, err = inForce(asked); err != nil {
-		return r, err
-	}
+	r.groups = inForce(asked)
 	return r, r.judge(asked)
 }
 
@@ -162,27 +160,23 @@ func (r *rules) judge(asked []tls.CurveID) error {
 var errEnough = errors.New("seen enough")
 
 // inForce asks crypto/tls which of the groups it really offers, because build
-// settings, GODEBUG and FIPS mode can drop some without a word. It runs one
-// ClientHello through memory.
-func inForce(groups []tls.CurveID) (offered []tls.CurveID, err error) {
+// settings, GODEBUG and FIPS mode can drop some, or all, without a word. It
+// runs one ClientHello through memory.
+func inForce(groups []tls.CurveID) (offered []tls.CurveID) {
 	near, far := net.Pipe()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		c := tls.Client(near, &tls.Config{CurvePreferences: groups, InsecureSkipVerify: true}) // #nosec G402 -- nobody is there to be verified
-		_ = c.Handshake()                                                                      //nolint:errcheck // the other side breaks it off
+		_ = c.Handshake()                                                                      // the other side breaks it off
 		_ = near.Close()
 	}()
-	saw := false
 	s := tls.Server(far, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-		saw, offered = true, slices.Clone(h.SupportedCurves)
+		offered = slices.Clone(h.SupportedCurves)
 		return nil, errEnough
 	}})
-	err = s.Handshake()
+	_ = s.Handshake() // errEnough, or the client could make no hello of these groups
 	_ = far.Close()
 	<-done
-	if !saw {
-		return nil, settingsError("groups", "%s cannot be offered: %w", strings.Join(GroupNames(groups), ", "), err)
-	}
-	return slices.DeleteFunc(offered, func(g tls.CurveID) bool { return !slices.Contains(groups, g) }), nil
+	return slices.DeleteFunc(offered, func(g tls.CurveID) bool { return !slices.Contains(groups, g) })
 }

@@ -81,15 +81,12 @@ func Probe(ctx context.Context, o ProbeOptions) (*ProbeResult, error) {
 		r.VerifyErr = verify(r.Chain, r.ServerName, o.Roots)
 		r.Verified = r.VerifyErr == nil
 	}
-	if r.Ticket, r.Refused = p.awaitTicket(conn); !r.Ticket || r.Refused != nil {
-		return r, nil
+	if r.Ticket, r.Refused = p.awaitTicket(conn); r.Ticket && r.Refused == nil {
+		if conn, r.Second, err = p.connect(ctx); err == nil {
+			_ = conn.Close()
+		}
 	}
-	conn, r.Second, err = p.connect(ctx)
-	if err != nil {
-		return r, err
-	}
-	_ = conn.Close()
-	return r, nil
+	return r, err
 }
 
 type prober struct {
@@ -130,25 +127,26 @@ func (p *prober) awaitTicket(conn *tls.Conn) (got bool, refused *RefusedError) {
 		_ = conn.Close()
 		return false, p.client.Refuse(err)
 	}
-	ended := make(chan error, 1)
+	var end error
+	ended := make(chan struct{})
 	go func() {
-		_, err := io.Copy(io.Discard, conn)
-		ended <- err
+		defer close(ended)
+		_, end = io.Copy(io.Discard, conn)
 	}()
 	select {
 	case <-p.ticket:
 		_ = conn.NetConn().Close()
 		<-ended
 		return true, nil
-	case err := <-ended:
+	case <-ended:
 		_ = conn.Close()
 		select {
 		case <-p.ticket:
 			got = true
 		default:
 		}
-		if _, alert := remoteAlert(err); alert {
-			refused = p.client.Refuse(err)
+		if _, alert := remoteAlert(end); alert {
+			refused = p.client.Refuse(end)
 		}
 		return got, refused
 	}

@@ -6,24 +6,24 @@ type Reason string
 
 // The reasons. "Ours" is the side that reports it.
 const (
-	NoSharedPQGroup     Reason = "no_shared_pq_group"  // pq: require, and the peer has no hybrid group of ours
-	NoSharedGroup       Reason = "no_shared_group"     // the peer has no group of ours at all
-	NoSharedVersion     Reason = "no_shared_version"   // no TLS version in common
-	NoSharedCipher      Reason = "no_shared_cipher"    // no cipher suite in common
-	NoSharedALPN        Reason = "no_shared_alpn"      // no protocol in common
-	NoSNIMatch          Reason = "no_sni_match"        // no certificate for the name asked for
-	NoCertificate       Reason = "no_certificate"      // a certificate could not be had or cannot sign for this peer
-	BadHello            Reason = "bad_hello"           // malformed or forbidden messages
-	NotTLS              Reason = "not_tls"             // what came first was no TLS record
-	Timeout             Reason = "timeout"             // too slow
-	Canceled            Reason = "canceled"            // given up by ourselves
-	EOF                 Reason = "eof"                 // the peer closed before the end
-	Reset               Reason = "reset"               // the peer, or something between, reset the connection
-	ClientCertificate   Reason = "client_certificate"  // the client's certificate is missing or does not verify
-	ServerCertificate   Reason = "server_certificate"  // the server's certificate does not verify (upstreams)
-	CertificateRejected Reason = "certificate_refused" // the client does not trust our certificate
-	PeerAlert           Reason = "peer_alert"          // the peer broke off with another alert
-	TooManyHandshakes   Reason = "too_many_handshakes" // limit on handshakes under way, in all
+	NoSharedPQGroup     Reason = "no_shared_pq_group"   // pq: require, and the peer has no hybrid group of ours
+	NoSharedGroup       Reason = "no_shared_group"      // the peer has no group of ours at all
+	NoSharedVersion     Reason = "no_shared_version"    // no TLS version in common
+	NoSharedCipher      Reason = "no_shared_cipher"     // no cipher suite in common
+	NoSharedALPN        Reason = "no_shared_alpn"       // no protocol in common
+	NoSNIMatch          Reason = "no_sni_match"         // no certificate for the name asked for
+	NoCertificate       Reason = "no_certificate"       // a certificate could not be had or cannot sign for this peer
+	BadHello            Reason = "bad_hello"            // malformed or forbidden messages
+	NotTLS              Reason = "not_tls"              // what came first was no TLS record
+	Timeout             Reason = "timeout"              // too slow
+	Canceled            Reason = "canceled"             // given up by ourselves
+	EOF                 Reason = "eof"                  // the peer closed before the end
+	Reset               Reason = "reset"                // the peer, or something between, reset the connection
+	ClientCertificate   Reason = "client_certificate"   // the client's certificate is missing or does not verify
+	ServerCertificate   Reason = "server_certificate"   // the server's certificate does not verify (upstreams)
+	CertificateRejected Reason = "certificate_rejected" // the client does not trust our certificate
+	PeerAlert           Reason = "peer_alert"           // the peer broke off with another alert
+	TooManyHandshakes   Reason = "too_many_handshakes"  // limit on handshakes under way, in all
 	TooManyFromAddress  Reason = "too_many_from_address"
 	Connect             Reason = "connect"  // no connection to begin with (upstreams)
 	Internal            Reason = "internal" // a fault of our own

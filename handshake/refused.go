@@ -92,7 +92,13 @@ func classify(err error, client bool, foreseen Reason) Reason {
 	if foreseen != "" {
 		return foreseen
 	}
-	return classifyText(err.Error())
+	if r := classifyText(err.Error()); r != "" {
+		return r
+	}
+	if errors.Is(err, net.ErrClosed) { // quic-go says so of all its errors
+		return Canceled
+	}
+	return BadHello
 }
 
 // classifyNetwork knows the ways a connection itself can end.
@@ -102,7 +108,7 @@ func classifyNetwork(err error) Reason {
 	switch {
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return Connect
-	case errors.Is(err, context.Canceled), errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
+	case errors.Is(err, context.Canceled), errors.Is(err, io.ErrClosedPipe):
 		return Canceled
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return Timeout
@@ -201,7 +207,7 @@ func classifyText(text string) Reason {
 			return t.reason
 		}
 	}
-	return BadHello
+	return ""
 }
 
 // sharpen names the group reasons after the policy.

@@ -67,6 +67,11 @@ func NewServer(s Settings) (*Server, error) {
 	}
 	srv := &Server{rules: r, sources: slices.Clone(s.Sources), strict: s.StrictSNI, protos: slices.Clone(s.NextProtos)}
 	srv.config = srv.newConfig(s)
+	if !s.Tickets.Off {
+		// Said in so many words, so that clones of the configuration (QUIC
+		// makes some) use the keys of this one, which are kept fresh.
+		srv.config.WrapSession, srv.config.UnwrapSession = srv.config.EncryptTicket, srv.config.DecryptTicket
+	}
 	srv.refusing = srv.config.Clone()
 	srv.refusing.GetCertificate, srv.refusing.SessionTicketsDisabled = nil, true
 	if !s.Tickets.Off {
@@ -89,16 +94,14 @@ func (s *Server) newConfig(set Settings) *tls.Config {
 		SessionTicketsDisabled: set.Tickets.Off,
 	}
 	if len(set.ClientCAs) > 0 {
-		c.ClientCAs = x509.NewCertPool()
-		for _, ca := range set.ClientCAs {
-			c.ClientCAs.AddCert(ca)
-		}
+		c.ClientCAs = Pool(set.ClientCAs)
 	}
 	return c
 }
 
 // Config is the configuration for every connection. It must not be changed;
-// who needs another (QUIC) clones it once per listener.
+// who needs another (QUIC) clones it once per listener, and its ticket keys
+// are kept fresh all the same.
 func (s *Server) Config() *tls.Config { return s.config }
 
 // PQ is the policy in force.
@@ -141,8 +144,10 @@ func (a *attempt) Value(key any) any {
 	return a.Context.Value(key)
 }
 
-// Watch is a context for handshakes that other code runs (QUIC): given to
-// crypto/tls, it lets [Server.Refuse] say more about a failure.
+// Watch is a context for handshakes that other code runs: given to crypto/tls
+// it lets [Server.Refuse] say more about a failure. With quic-go it is made in
+// Transport.ConnContext from the context that comes in, whose cause is the
+// failure once it is done.
 func Watch(ctx context.Context) context.Context { return &attempt{Context: ctx} }
 
 // Handshake runs the handshake of a connection made by

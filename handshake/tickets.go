@@ -33,7 +33,7 @@ type Tickets struct {
 // keeps tickets good across reloads of the configuration.
 var processRoot = sync.OnceValue(func() []byte {
 	root := make([]byte, minTicketRoot)
-	rand.Read(root) //nolint:errcheck // never fails: crypto/rand ends the program instead
+	rand.Read(root) // never fails: crypto/rand ends the program instead
 	return root
 })
 

@@ -24,13 +24,14 @@ type watch struct {
 	notify  *fsnotify.Watcher // nil where the system has none left
 	stop    chan struct{}
 	done    chan struct{}
+	begun   chan struct{} // closed once what changed before the first watching has been seen
 	folders []string
 }
 
 // startWatch watches the folders of paths. changed is called after news from
 // the system, check after each poll; both return the paths to watch from then on.
 func startWatch(poll time.Duration, paths []string, changed, check func() []string) *watch {
-	w := &watch{stop: make(chan struct{}), done: make(chan struct{})}
+	w := &watch{stop: make(chan struct{}), done: make(chan struct{}), begun: make(chan struct{})}
 	if n, err := fsnotify.NewWatcher(); err == nil {
 		w.notify = n
 	}
@@ -63,20 +64,33 @@ func (w *watch) run(poll time.Duration, changed, check func() []string) {
 		select {
 		case <-w.stop:
 			return
-		case <-events:
-			soon()
-		case <-errs: // events were lost
-			soon()
+		case _, more := <-events:
+			if soon(); !more {
+				events = nil // the poll goes on alone
+			}
+		case _, more := <-errs: // events were lost
+			if soon(); !more {
+				errs = nil
+			}
 		case <-due:
 			due = nil
 			if w.follow(changed()) {
 				soon()
 			}
+			w.begin()
 		case <-ticker.C:
 			if w.follow(check()) {
 				soon()
 			}
 		}
+	}
+}
+
+func (w *watch) begin() {
+	select {
+	case <-w.begun:
+	default:
+		close(w.begun)
 	}
 }
 
@@ -93,11 +107,11 @@ func (w *watch) follow(paths []string) (moved bool) {
 	slices.Sort(folders)
 	folders = slices.Compact(folders)
 	for _, f := range folders {
-		_ = w.notify.Add(f) //nolint:errcheck // the poll sees what this one cannot
+		_ = w.notify.Add(f) // the poll sees what this one cannot
 	}
 	for _, f := range w.folders {
 		if _, still := slices.BinarySearch(folders, f); !still {
-			_ = w.notify.Remove(f) //nolint:errcheck // gone already
+			_ = w.notify.Remove(f) // gone already
 		}
 	}
 	moved = !slices.Equal(w.folders, folders)

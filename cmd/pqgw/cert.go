@@ -21,6 +21,7 @@ func newCert() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cert",
 		Short: "Make a small certificate authority and certificates, for trying mutual TLS",
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() }, // so that an unknown word is an error
 	}
 	cmd.AddCommand(newCertCA(), newCertIssue())
 	return cmd

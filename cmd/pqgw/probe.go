@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,7 +59,7 @@ func (f *probeFlags) run(cmd *cobra.Command, address string) error {
 		return err
 	}
 	if o.Certificate != nil {
-		defer o.Certificate.Close() //nolint:errcheck // nothing to lose
+		defer o.Certificate.Close()
 	}
 	ctx := cmd.Context()
 	if ctx == nil {
@@ -83,7 +81,7 @@ func (f *probeFlags) verdict(r *handshake.ProbeResult, err error) error {
 	var refused *handshake.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		if hint := refused.Hint(); hint != "" {
+		if hint := probeHint(refused); hint != "" {
 			return fmt.Errorf("%w (%s)", err, hint)
 		}
 		return err
@@ -113,14 +111,11 @@ func (f *probeFlags) options(address string) (o handshake.ProbeOptions, err erro
 		return usage(fmt.Errorf("--groups: %w", err))
 	}
 	if f.ca != "" {
-		pem, err := os.ReadFile(f.ca)
+		cas, err := handshake.ReadCertificates(f.ca)
 		if err != nil {
 			return usage(fmt.Errorf("--ca: %w", err))
 		}
-		o.Roots = x509.NewCertPool()
-		if !o.Roots.AppendCertsFromPEM(pem) {
-			return usage(fmt.Errorf("--ca: %s has no certificate in PEM", f.ca))
-		}
+		o.Roots = handshake.Pool(cas)
 	}
 	if f.cert != "" {
 		if o.Certificate, err = handshake.NewFiles([]handshake.Pair{{Cert: f.cert, Key: f.key}}, handshake.FilesOptions{}); err != nil {
@@ -136,4 +131,15 @@ func withPort(address string) string {
 		return address
 	}
 	return net.JoinHostPort(handshake.NormalName(address), "443")
+}
+
+// probeHint is the hint of a refusal in terms of this command's flags.
+func probeHint(e *handshake.RefusedError) string {
+	switch e.Reason {
+	case handshake.Timeout, handshake.Reset, handshake.EOF:
+		return "a firewall on the way may kill long ClientHellos: compare with --groups X25519"
+	case handshake.NoSharedGroup:
+		return "the server takes none of the groups offered, see --groups; or it refuses for another reason that it does not tell"
+	}
+	return e.Hint()
 }

@@ -80,7 +80,7 @@ func newProbeReport(address string, r *handshake.ProbeResult, err error) *probeR
 	var refused *handshake.RefusedError
 	switch {
 	case errors.As(err, &refused):
-		p.Error = &probeErrReport{Reason: string(refused.Reason), Message: refused.Error(), Hint: refused.Hint()}
+		p.Error = &probeErrReport{Reason: string(refused.Reason), Message: refused.Error(), Hint: probeHint(refused)}
 	case err != nil:
 		p.Error = &probeErrReport{Reason: "settings", Message: err.Error()}
 	}
