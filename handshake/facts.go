@@ -17,6 +17,7 @@ type Facts struct {
 	EarlyData   bool        // what follows came as 0-RTT (QUIC only; its transport sets it)
 	ALPN        string      // protocol agreed on, "" for none
 	SNI         string      // server name that the client sent, "" for none
+	JA4         string      // kind of client (see [JA4]) where a listener met one without a hybrid group, else ""
 	PeerName    string      // verified name of the peer: SPIFFE URI, else DNS name, else common name
 }
 

@@ -21,6 +21,7 @@ func (e errString) Error() string { return string(e) }
 type RefusedError struct {
 	Reason   Reason
 	SNI      string // name that the client asked for, if it came so far
+	JA4      string // kind of client, see [JA4], if it came so far and was foreseen to fail
 	Upstream bool   // we were the client
 	PQ       PQ     // policy in force
 	Err      error  // what crypto/tls or the network said; may be nil

@@ -130,7 +130,7 @@ func (s *Server) Certificates() []CertInfo {
 // refusal will want to know.
 type attempt struct {
 	context.Context
-	sni      string
+	sni, ja4 string
 	foreseen Reason
 }
 
@@ -161,7 +161,22 @@ func (s *Server) Handshake(ctx context.Context, conn *tls.Conn) (Facts, error) {
 		return Facts{}, s.Refuse(a, err)
 	}
 	cs := conn.ConnectionState()
-	return FactsOf(&cs), nil
+	return a.facts(&cs), nil
+}
+
+// Facts are [FactsOf] and what the hello told besides, for a handshake that
+// other code ran with a context made by [Watch].
+func (s *Server) Facts(ctx context.Context, cs *tls.ConnectionState) Facts {
+	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+		return a.facts(cs)
+	}
+	return FactsOf(cs)
+}
+
+func (a *attempt) facts(cs *tls.ConnectionState) Facts {
+	f := FactsOf(cs)
+	f.JA4 = a.ja4
+	return f
 }
 
 // Refuse explains a handshake that failed with err. ctx is what [Watch] made
@@ -174,7 +189,7 @@ func (s *Server) Refuse(ctx context.Context, err error) *RefusedError {
 	e := &RefusedError{PQ: s.rules.pq, Err: err}
 	var foreseen Reason
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
-		e.SNI, foreseen = a.sni, a.foreseen
+		e.SNI, e.JA4, foreseen = a.sni, a.ja4, a.foreseen
 	}
 	e.Reason = classify(err, false, foreseen).sharpen(s.rules.pq)
 	return e
@@ -191,6 +206,9 @@ func (s *Server) sawHello(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	if ctx := hello.Context(); ctx != nil {
 		if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
 			a.sni, a.foreseen = hello.ServerName, reason
+			if reason != "" || !s.canBePQ(hello) {
+				a.ja4 = JA4(hello)
+			}
 		}
 	}
 	if reason == NoSNIMatch {
@@ -213,6 +231,17 @@ func (s *Server) foresee(hello *tls.ClientHelloInfo) Reason {
 		return NoSNIMatch
 	}
 	return ""
+}
+
+// canBePQ reports whether the connection will be post-quantum: crypto/tls
+// takes any hybrid group that both sides have.
+func (s *Server) canBePQ(hello *tls.ClientHelloInfo) bool {
+	for _, g := range s.rules.groups {
+		if PQGroup(g) && slices.Contains(hello.SupportedCurves, g) {
+			return slices.Contains(hello.SupportedVersions, tls.VersionTLS13)
+		}
+	}
+	return false
 }
 
 func overlap[T comparable](a, b []T) bool {
