@@ -21,7 +21,7 @@ vet:
 	go vet ./...
 
 lint:
-	"$$(scripts/tools.sh)/golangci-lint" run ./...
+	scripts/lint.sh
 
 fmt:
 	scripts/fmt.sh --write
