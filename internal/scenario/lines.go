@@ -14,7 +14,8 @@ type Lines struct {
 	mu      sync.Mutex
 	rest    []byte
 	lines   []string
-	changed chan struct{} // closed at the next line; made by whoever waits
+	changed chan struct{} // closed at the next change; made by whoever waits
+	ended   bool          // there will be no more
 }
 
 // Write takes output in any pieces; it never fails.
@@ -30,11 +31,24 @@ func (l *Lines) Write(p []byte) (int, error) {
 		l.lines = append(l.lines, string(line))
 		l.rest = append([]byte(nil), rest...)
 	}
+	l.wake()
+	return len(p), nil
+}
+
+// end says that there will be no more lines.
+func (l *Lines) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	l.wake()
+}
+
+// wake tells whoever waits that something has changed; the lock is held.
+func (l *Lines) wake() {
 	if l.changed != nil {
 		close(l.changed)
 		l.changed = nil
 	}
-	return len(p), nil
 }
 
 // All are the whole lines so far.
@@ -52,18 +66,22 @@ func (l *Lines) String() string {
 }
 
 // from gives the lines after the first n, and a channel that is closed when
-// there are more.
+// there are more; nil when there will be none.
 func (l *Lines) from(n int) ([]string, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	lines := append([]string(nil), l.lines[n:]...)
+	if l.ended {
+		return lines, nil
+	}
 	if l.changed == nil {
 		l.changed = make(chan struct{})
 	}
-	return append([]string(nil), l.lines[n:]...), l.changed
+	return lines, l.changed
 }
 
 // Await gives the first line that matches, printed already or still to come.
-// what names it for the failure.
+// what names it for the failure, which comes at once when the process ends.
 func (l *Lines) Await(t testing.TB, what string, match func(line string) bool) string {
 	t.Helper()
 	deadline := time.After(Patience)
@@ -75,6 +93,9 @@ func (l *Lines) Await(t testing.TB, what string, match func(line string) bool) s
 			}
 		}
 		seen += len(lines)
+		if more == nil {
+			t.Fatalf("the process ended without a line with %s; the lines were:\n%s", what, l)
+		}
 		select {
 		case <-more:
 		case <-deadline:

@@ -32,6 +32,8 @@ func StartProcess(t testing.TB, cmd *exec.Cmd) *Process {
 	}
 	go func() {
 		p.err = cmd.Wait()
+		p.Stdout.end()
+		p.Stderr.end()
 		close(p.done)
 	}()
 	t.Cleanup(func() {

@@ -265,8 +265,10 @@ func TestMalformedMessagesAreRefusedAndTheConnectionCloses(t *testing.T) {
 
 func TestABadChunkCutsTheExchange(t *testing.T) {
 	eachMode(t, func(t *testing.T, m mode) {
-		for _, chunks := range []string{"3\nabc\r\n0\r\n\r\n", "3;a\nb\r\nabc\r\n0\r\n\r\n", "3\r\nabcd\r\n0\r\n\r\n", "-3\r\nabc\r\n0\r\n\r\n", "0x3\r\nabc\r\n0\r\n\r\n",
-			" 3\r\nabc\r\n0\r\n\r\n", "3 \r\nabc\r\n0\r\n\r\n", "\r\n\r\n", "fffffffffffffffff\r\n", "0\r\nX: a\nY: b\r\n\r\n", "0\r\nX : a\r\n\r\n"} {
+		for _, chunks := range []string{
+			"3\nabc\r\n0\r\n\r\n", "3;a\nb\r\nabc\r\n0\r\n\r\n", "3\r\nabcd\r\n0\r\n\r\n", "-3\r\nabc\r\n0\r\n\r\n", "0x3\r\nabc\r\n0\r\n\r\n",
+			" 3\r\nabc\r\n0\r\n\r\n", "3 \r\nabc\r\n0\r\n\r\n", "\r\n\r\n", "fffffffffffffffff\r\n", "0\r\nX: a\nY: b\r\n\r\n", "0\r\nX : a\r\n\r\n",
+		} {
 			var got error
 			done := make(chan struct{})
 			s := start(t, m, func(x *exchange.Exchange) {
