@@ -93,6 +93,7 @@ type prober struct {
 	options ProbeOptions
 	client  *Client
 	ticket  chan struct{}
+	cut     cutter // how to send the hello; nil for as it is
 }
 
 // connect makes one connection and measures it.
@@ -105,7 +106,7 @@ func (p *prober) connect(ctx context.Context) (*tls.Conn, Measured, error) {
 		return nil, m, p.client.Refuse(err)
 	}
 	m.Connect = time.Since(begin)
-	counted := &countedConn{Conn: raw}
+	counted := &countedConn{Conn: raw, cut: p.cut}
 	conn := p.client.Conn(counted, p.options.Address)
 	begin = time.Now()
 	if err = raw.SetDeadline(begin.Add(p.options.Timeout)); err == nil {
@@ -168,6 +169,7 @@ func verify(chain []*x509.Certificate, name string, roots *x509.CertPool) error 
 // countedConn counts the bytes that pass.
 type countedConn struct {
 	net.Conn
+	cut            cutter // for the first write, the hello
 	sent, received atomic.Int64
 }
 
@@ -178,6 +180,14 @@ func (c *countedConn) Read(b []byte) (int, error) {
 }
 
 func (c *countedConn) Write(b []byte) (int, error) {
+	if cut := c.cut; cut != nil {
+		c.cut = nil
+		if err := cut(c.Conn, b); err != nil {
+			return 0, err
+		}
+		c.sent.Add(int64(len(b)))
+		return len(b), nil
+	}
 	n, err := c.Conn.Write(b)
 	c.sent.Add(int64(n))
 	return n, err

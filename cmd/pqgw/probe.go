@@ -17,6 +17,7 @@ func init() { commands = append(commands, newProbe) }
 // probeFlags are the flags of the probe command.
 type probeFlags struct {
 	requirePQ, insecure, verify bool
+	scan                        bool
 	output, serverName          string
 	ca, cert, key               string
 	groups, alpn                []string
@@ -31,12 +32,15 @@ func newProbe() *cobra.Command {
 		Long: "Connects twice, the second time to resume the session, and prints the key exchange group, the version,\n" +
 			"whether HelloRetryRequest was needed, resumption, ALPN, the certificate, and bytes and time of the\n" +
 			"handshake. The port is 443 if none is given. Exits 5 with --require-pq if the key exchange was classical\n" +
-			"and with --verify if the certificate does not verify.",
+			"and with --verify if the certificate does not verify.\n\n" +
+			"With --scan it tries each group, each version, and long hellos in pieces as well, and names weaknesses;\n" +
+			"--require-pq then exits 5 if any classical connection is possible.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	fl := cmd.Flags()
 	fl.BoolVar(&f.requirePQ, "require-pq", false, "exit 5 unless the key exchange is post-quantum")
+	fl.BoolVar(&f.scan, "scan", false, "try each group and version, and name weaknesses")
 	fl.BoolVar(&f.verify, "verify", false, "exit 5 unless the certificate verifies")
 	fl.BoolVar(&f.insecure, "insecure", false, "do not look at whether the certificate verifies")
 	fl.StringVar(&f.serverName, "server-name", "", "name to ask for and to verify, instead of HOST")
@@ -65,12 +69,27 @@ func (f *probeFlags) run(cmd *cobra.Command, address string) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	result, err := handshake.Probe(ctx, o)
+	var result *handshake.ProbeResult
+	var scan *handshake.ScanResult
+	if f.scan {
+		if scan, err = handshake.Scan(ctx, o); scan != nil {
+			result = scan.Probe
+		}
+	} else {
+		result, err = handshake.Probe(ctx, o)
+	}
 	report := newProbeReport(o.Address, result, err)
+	report.addScan(scan)
 	if printErr := report.print(cmd.OutOrStdout(), f.output); printErr != nil {
 		return printErr
 	}
-	return f.verdict(result, err)
+	if err := f.verdict(result, err); err != nil {
+		return err
+	}
+	if f.requirePQ && scan != nil && scan.Classical() {
+		return withCode(exitNotMet, errors.New("connections that are not post-quantum are possible"))
+	}
+	return nil
 }
 
 // verdict is the error that the exit code comes from.
@@ -100,6 +119,9 @@ func (f *probeFlags) options(address string) (o handshake.ProbeOptions, err erro
 	usage := func(err error) (handshake.ProbeOptions, error) { return o, withCode(exitUsage, err) }
 	o = handshake.ProbeOptions{
 		Address: withPort(address), ServerName: f.serverName, NextProtos: f.alpn, NoVerify: f.insecure, Timeout: f.timeout,
+	}
+	if f.scan && len(f.groups) > 0 {
+		return usage(errors.New("--scan tries all groups and --groups narrows them"))
 	}
 	if f.insecure && f.verify {
 		return usage(errors.New("--insecure and --verify contradict each other"))

@@ -29,6 +29,7 @@ type probeReport struct {
 	Handshake   *probeCost      `json:"handshake,omitempty"`
 	Resumption  *probeCost      `json:"resumption,omitempty"`
 	Certificate *probeCert      `json:"certificate,omitempty"`
+	Scan        *scanReport     `json:"scan,omitempty"`
 	Error       *probeErrReport `json:"error,omitempty"`
 }
 
@@ -152,6 +153,9 @@ func (p *probeReport) lines() [][2]string {
 			[2]string{"key", c.Key + ", signed with " + c.Signature},
 			[2]string{"verified", c.verified()},
 		)
+	}
+	if p.Scan != nil {
+		lines = append(lines, p.Scan.lines()...)
 	}
 	return lines
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -152,6 +153,57 @@ func TestProbeExitsByWhatItFound(t *testing.T) {
 				t.Errorf("exit %d, want %d\n%s\n%s", code, tt.code, out, errs)
 			}
 		})
+	}
+}
+
+func TestProbeScansWhatAServerTakes(t *testing.T) {
+	dir := t.TempDir()
+	strong := serveTLS(t, dir, handshake.Settings{PQ: handshake.Require})
+	usual := serveTLS(t, dir, handshake.Settings{})
+	weak := serveTLS(t, dir, handshake.Settings{Groups: []tls.CurveID{tls.CurveP256}, MinVersion: tls.VersionTLS12, Tickets: handshake.Tickets{Off: true}})
+	ca := filepath.Join(dir, "ca.pem")
+	tests := []struct {
+		name, addr string
+		code       int
+		weaknesses []string
+		groups     []string
+	}{
+		{"hybrids alone", strong, exitOK, nil, []string{"X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024"}},
+		{
+			"hybrids and classical ones", usual, exitNotMet,
+			[]string{"classical_group"},
+			[]string{"X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024", "X25519", "P-256", "P-384"},
+		},
+		{"old", weak, exitNotMet, []string{"no_pq_group", "tls_1.2", "hello_retry", "no_resumption"}, []string{"P-256"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			code, out, errs := command("probe", tt.addr, "--scan", "--require-pq", "--ca", ca, "--output", "json")
+			var r probeReport
+			if err := json.Unmarshal([]byte(out), &r); err != nil || code != tt.code || r.Scan == nil {
+				t.Fatalf("exit %d, %v\n%s%s", code, err, out, errs)
+			}
+			var weaknesses, groups []string
+			for _, w := range r.Scan.Weaknesses {
+				weaknesses = append(weaknesses, w.Name)
+			}
+			for _, g := range r.Scan.Groups {
+				if g.Accepted {
+					groups = append(groups, g.Name)
+				}
+			}
+			if !slices.Equal(weaknesses, tt.weaknesses) || !slices.Equal(groups, tt.groups) {
+				t.Errorf("weaknesses %v, groups %v", weaknesses, groups)
+			}
+			for _, h := range r.Scan.Hellos {
+				if !h.Accepted {
+					t.Errorf("%+v", h)
+				}
+			}
+		})
+	}
+	if code, out, _ := command("probe", usual, "--scan", "--ca", ca); code != exitOK || !strings.Contains(out, "weakness classical_group") || !strings.Contains(out, "yes, post-quantum") {
+		t.Errorf("exit %d\n%s", code, out)
 	}
 }
 
