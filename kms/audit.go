@@ -30,6 +30,7 @@ const (
 const (
 	opGet     = "get"
 	opSign    = "sign"
+	opUnseal  = "unseal"
 	opPut     = "put"     // a version was announced
 	opStored  = "stored"  // the version announced in line Of is on disk
 	opDelete  = "delete"  // a deletion was announced
