@@ -252,14 +252,15 @@ func (m Masters) String() string {
 	return strings.Join(names, ", ")
 }
 
-// ReadPrivateFile reads a file with a secret, such as a passphrase; it returns
-// ErrLooseMode when others than the owner can read or write it.
-func ReadPrivateFile(path string) (*Secret, error) {
+// ReadPassphrase reads a file with a passphrase, without its line end. It
+// returns ErrLooseMode when others than the owner can read or write it.
+func ReadPassphrase(path string) (*Secret, error) {
 	data, err := readPrivate(path, 0o077)
 	if err != nil {
-		return nil, fail("read", path, err, hintMaster(err))
+		return nil, fail("read passphrase", path, err, hintMaster(err))
 	}
-	return NewSecret(data), nil
+	defer clear(data)
+	return NewSecret(bytes.TrimRight(data, "\r\n")), nil
 }
 
 // maxPrivate bounds a file of master keys or a passphrase.
@@ -303,7 +304,7 @@ func hintMaster(err error) string {
 	case errors.Is(err, ErrLooseMode):
 		return "chmod 0600 and chown it"
 	case errors.Is(err, fs.ErrNotExist):
-		return "'pqgw kms init' makes one"
+		return "'pqgw kms init' makes a master file"
 	}
 	return ""
 }

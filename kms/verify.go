@@ -53,7 +53,7 @@ func (s *Store) VerifyAudit(ctx context.Context, anchor Head) (AuditReport, erro
 	if err != nil {
 		return AuditReport{}, err
 	}
-	a := &auditor{view: v, anchor: anchor, anchored: anchor == "", entries: make(map[string]*entryLines)}
+	a := &auditor{view: v, report: AuditReport{Problems: []string{}}, anchor: anchor, anchored: anchor == "", entries: make(map[string]*entryLines)}
 	log, err := s.audit.snapshot()
 	if err != nil {
 		return AuditReport{}, fail("verify audit", s.dir, err, "")
