@@ -68,7 +68,7 @@ func shortDir(t *testing.T) string {
 }
 
 // pqgw runs one command line.
-func pqgw(args ...string) (code int, stdout, stderr string) {
+func runPQGW(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	code = run(context.Background(), args, strings.NewReader(""), &out, &errs)
 	return code, out.String(), errs.String()
@@ -76,7 +76,7 @@ func pqgw(args ...string) (code int, stdout, stderr string) {
 
 func TestStatusShowsTables(t *testing.T) {
 	admin := serveAdmin(t, "127.0.0.1:0", &telemetry.Admin{})
-	code, out, errs := pqgw("status", "--admin", admin)
+	code, out, errs := runPQGW("status", "--admin", admin)
 	if code != exitOK || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
@@ -95,7 +95,7 @@ func TestStatusAsJSONFromTheFilesAddress(t *testing.T) {
 	admin := serveAdmin(t, "unix:"+filepath.Join(dir, "admin.sock"), &telemetry.Admin{})
 	file := filepath.Join(dir, "edge.yaml")
 	writeConfig(t, file, "admin: {address: \""+admin+"\"}\n")
-	code, out, errs := pqgw("status", "-c", file, "--output", "json")
+	code, out, errs := runPQGW("status", "-c", file, "--output", "json")
 	var s telemetry.Status
 	if err := json.Unmarshal([]byte(out), &s); err != nil || code != exitOK || s.Listeners[0].Groups[0] != "X25519MLKEM768" {
 		t.Errorf("exit %d, %v: %s%s", code, err, out, errs)
@@ -113,16 +113,16 @@ func writeConfig(t *testing.T, file, admin string) {
 func TestReloadSaysWhetherItWasTaken(t *testing.T) {
 	var failure error
 	admin := serveAdmin(t, "127.0.0.1:0", &telemetry.Admin{Reload: func(context.Context) error { return failure }})
-	code, out, errs := pqgw("reload", "--admin", admin)
+	code, out, errs := runPQGW("reload", "--admin", admin)
 	if code != exitOK || !strings.Contains(out, "reloaded: configuration version 3") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	failure = errors.New("edge.yaml:3:5: routes: unknown key")
-	code, out, errs = pqgw("reload", "--admin", admin)
+	code, out, errs = runPQGW("reload", "--admin", admin)
 	if code != exitConfig || out != "" || !strings.Contains(errs, failure.Error()) || !strings.Contains(errs, "version 3 stays") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
-	code, out, _ = pqgw("reload", "--admin", admin, "--output", "json")
+	code, out, _ = runPQGW("reload", "--admin", admin, "--output", "json")
 	var answer telemetry.ReloadAnswer
 	if err := json.Unmarshal([]byte(out), &answer); err != nil || code != exitConfig || answer.Reloaded || answer.Error != failure.Error() {
 		t.Errorf("exit %d, %v: %s", code, err, out)
@@ -132,7 +132,7 @@ func TestReloadSaysWhetherItWasTaken(t *testing.T) {
 func TestDrainBegins(t *testing.T) {
 	drained := false
 	admin := serveAdmin(t, "127.0.0.1:0", &telemetry.Admin{Drain: func() { drained = true }})
-	if code, out, errs := pqgw("drain", "--admin", admin); code != exitOK || !drained || !strings.Contains(out, "draining") {
+	if code, out, errs := runPQGW("drain", "--admin", admin); code != exitOK || !drained || !strings.Contains(out, "draining") {
 		t.Errorf("exit %d, drained %v: %s%s", code, drained, out, errs)
 	}
 }
@@ -164,7 +164,7 @@ func TestAdminCommandsSayWhatIsWrong(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			code, out, errs := pqgw(tt.args...)
+			code, out, errs := runPQGW(tt.args...)
 			if code != tt.code || out != "" || !strings.Contains(errs, tt.says) {
 				t.Errorf("exit %d, want %d; stdout %q; stderr %q, want %q in it", code, tt.code, out, errs, tt.says)
 			}
@@ -178,7 +178,7 @@ func TestASlowGatewayIsNotAwaitedForever(t *testing.T) {
 		<-release
 		return nil
 	}})
-	code, _, errs := pqgw("reload", "--admin", admin, "--timeout", "50ms")
+	code, _, errs := runPQGW("reload", "--admin", admin, "--timeout", "50ms")
 	close(release)
 	if code != exitFailed || !strings.Contains(errs, "--timeout") {
 		t.Errorf("exit %d: %s", code, errs)

@@ -52,7 +52,7 @@ func TestConfigValidateExitCodes(t *testing.T) {
 		"a good file as JSON":    {[]string{good, "--output", "json"}, exitOK, `"valid": true`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, stdout, stderr := pqgw(append([]string{"config", "validate"}, c.args...)...)
+			code, stdout, stderr := runPQGW(append([]string{"config", "validate"}, c.args...)...)
 			if code != c.code || !strings.Contains(stdout, c.stdout) || c.stdout == "" && stdout != "" || !strings.Contains(stderr, c.errs) {
 				t.Errorf("exit %d, stdout %q, stderr %q; want exit %d, %q, %q", code, stdout, stderr, c.code, c.stdout, c.errs)
 			}
@@ -62,7 +62,7 @@ func TestConfigValidateExitCodes(t *testing.T) {
 
 func TestConfigValidateJSONHasEveryProblemWithItsPlace(t *testing.T) {
 	bad := configFixture(t, "version: 1\nlisteners: [{name: a}]\nrouts: []\n")
-	_, stdout, _ := pqgw("config", "validate", "--output", "json", bad)
+	_, stdout, _ := runPQGW("config", "validate", "--output", "json", bad)
 	var v validation
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestConfigValidateJSONHasEveryProblemWithItsPlace(t *testing.T) {
 }
 
 func TestConfigSchemaIsJSON(t *testing.T) {
-	code, stdout, _ := pqgw("config", "schema")
+	code, stdout, _ := runPQGW("config", "schema")
 	var schema map[string]any
 	if err := json.Unmarshal([]byte(stdout), &schema); err != nil || code != exitOK {
 		t.Fatalf("exit %d, %v", code, err)
@@ -85,7 +85,7 @@ func TestConfigSchemaIsJSON(t *testing.T) {
 
 func TestConfigExplainSaysWhichRouteGetsARequest(t *testing.T) {
 	good := configFixture(t, goodConfig)
-	code, stdout, stderr := pqgw("config", "explain", good, "--host", "API.example.com", "--path", "/v1/x?y")
+	code, stdout, stderr := runPQGW("config", "explain", good, "--host", "API.example.com", "--path", "/v1/x?y")
 	for _, want := range []string{
 		"X25519MLKEM768 SecP256r1MLKEM768 SecP384r1MLKEM1024\n",
 		"At edge the route api.example.com/v1/* gets it: to up.",
@@ -100,23 +100,23 @@ func TestConfigExplainSaysWhichRouteGetsARequest(t *testing.T) {
 	if code != exitOK {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
-	_, stdout, _ = pqgw("config", "explain", good)
+	_, stdout, _ = runPQGW("config", "explain", good)
 	if !strings.Contains(stdout, "RANK") || !strings.Contains(stdout, config.RouteOrder) {
 		t.Errorf("no order of the routes in\n%s", stdout)
 	}
-	if code, _, stderr := pqgw("config", "explain", good, "--listener", "edeg"); code != exitUsage || !strings.Contains(stderr, "edeg") {
+	if code, _, stderr := runPQGW("config", "explain", good, "--listener", "edeg"); code != exitUsage || !strings.Contains(stderr, "edeg") {
 		t.Errorf("an unknown listener: exit %d, %s", code, stderr)
 	}
-	if code, _, _ := pqgw("config", "explain", good, "-H", "nonsense"); code != exitUsage {
+	if code, _, _ := runPQGW("config", "explain", good, "-H", "nonsense"); code != exitUsage {
 		t.Errorf("a header that is none: exit %d", code)
 	}
-	if code, _, _ := pqgw("config", "explain", good, "--rpc-method", "5000000000"); code != exitUsage {
+	if code, _, _ := runPQGW("config", "explain", good, "--rpc-method", "5000000000"); code != exitUsage {
 		t.Errorf("a method number beyond 32 bits: exit %d", code)
 	}
 }
 
 func TestConfigExplainAsJSON(t *testing.T) {
-	_, stdout, _ := pqgw("config", "explain", configFixture(t, goodConfig), "--output", "json", "--listener", "front", "--path", "/x")
+	_, stdout, _ := runPQGW("config", "explain", configFixture(t, goodConfig), "--output", "json", "--listener", "front", "--path", "/x")
 	var e explanation
 	if err := json.Unmarshal([]byte(stdout), &e); err != nil {
 		t.Fatal(err)

@@ -460,7 +460,7 @@ func (c *ClientConn) Tunnel() (exchange.Tunnel, error) {
 func (c *ClientConn) Finish() bool {
 	c.limit(0)
 	reusable := c.reuse && c.final && c.err == nil && !c.extra && (!c.unsent || c.cleared.Load()) &&
-		(!c.hasBody || c.body.done() && len(c.body.cur) == 0) && !c.entry.Expired() && c.cancelled.Load() == nil && !c.closed.Load()
+		c.bodyAtEnd() && !c.entry.Expired() && c.cancelled.Load() == nil && !c.closed.Load()
 	c.body.release()
 	c.body.free()
 	c.buf.Put()
@@ -476,6 +476,19 @@ func (c *ClientConn) Finish() bool {
 	c.reuse = reusable
 	c.idleFrom = c.o.Watch.Now()
 	return reusable
+}
+
+// bodyAtEnd tells whether the answer's last byte has been taken off the wire and
+// nothing behind it.
+func (c *ClientConn) bodyAtEnd() bool {
+	if !c.hasBody {
+		return true
+	}
+	if c.body.done() {
+		return len(c.body.cur) == 0
+	}
+	_, whole := c.body.Whole()
+	return whole
 }
 
 // clientTunnel is the upstream's side of an upgraded connection.

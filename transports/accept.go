@@ -1,0 +1,185 @@
+package transports
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/handshake"
+	"github.com/hanzoai/pqgw/telemetry"
+	"github.com/hanzoai/pqgw/transports/deadline"
+	"github.com/hanzoai/pqgw/transports/stream"
+)
+
+// workersKept is how many goroutines wait for the next connection to shake hands
+// with. Their stacks have grown to what a handshake needs; a connection goes on in a goroutine
+// of its own, whose stack is small while it idles.
+const workersKept = 64
+
+// acceptPause is how long accepting rests when the system has run out of
+// descriptors.
+const acceptPause = 50 * time.Millisecond
+
+// accept takes connections until the socket is closed.
+func (l *Listener) accept() {
+	defer close(l.idle)
+	kept := 0
+	for {
+		nc, err := l.ln.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			l.logger.Warn("cannot accept connections", "listener", l.name, "error", err, "hint", "raise the limit on open files")
+			time.Sleep(acceptPause)
+			continue
+		}
+		f := l.inForce.Load()
+		l.series.Opened()
+		if f.Connections > 0 && l.series.Open() > int64(f.Connections) {
+			l.refuse(nc, "too_many_connections")
+			continue
+		}
+		select {
+		case l.idle <- nc:
+		default:
+			keep := kept < workersKept
+			if keep {
+				kept++
+			}
+			l.wg.Go(func() { l.work(nc, keep) })
+		}
+	}
+}
+
+func (l *Listener) refuse(nc net.Conn, reason string) {
+	l.series.Refused(reason)
+	l.series.Closed()
+	_ = nc.Close()
+}
+
+// work opens a connection, and where it is kept waits for the next.
+func (l *Listener) work(nc net.Conn, keep bool) {
+	for ok := true; ok; nc, ok = <-l.idle {
+		l.open(nc)
+		if !keep {
+			return
+		}
+	}
+}
+
+// opening is a connection that shakes hands.
+type opening struct{ nc net.Conn }
+
+func (o *opening) Shutdown() {}
+func (o *opening) Close()    { _ = o.nc.Close() }
+
+// open brings a connection to where requests can come, and lets another
+// goroutine serve them.
+func (l *Listener) open(nc net.Conn) {
+	f := l.inForce.Load()
+	info := &exchange.Conn{Listener: l.name, ClientText: "unix"}
+	info.Client, info.Local = addrPort(nc.RemoteAddr()), addrPort(nc.LocalAddr())
+	o := &opening{nc: nc}
+	if !l.track(o) {
+		l.refuse(nc, "closing")
+		return
+	}
+	s, err := l.prepare(nc, f, info)
+	l.untrack(o)
+	if err != nil {
+		l.series.Closed()
+		_ = nc.Close()
+		return
+	}
+	l.wg.Go(func() { l.serve(s, info, f) })
+}
+
+// prepare reads what comes before the first request: the PROXY header, the
+// handshake.
+func (l *Listener) prepare(nc net.Conn, f *inForce, info *exchange.Conn) (*stream.Stream, error) {
+	entry := deadline.Entry{FD: -1, Expire: func() { _ = nc.SetDeadline(time.Unix(1, 0)) }}
+	l.watch.Add(&entry)
+	l.watch.Set(&entry, f.HandshakeTimeout)
+	defer l.watch.Remove(&entry)
+	var early []byte
+	if contains(f.ProxyFrom, info.Client.Addr()) {
+		var err error
+		if early, err = readProxyHeader(nc, info); err != nil {
+			l.series.Refused("bad_proxy_header")
+			l.logger.Warn("bad PROXY header", "listener", l.name, "peer", nc.RemoteAddr().String(), "error", err)
+			return nil, err
+		}
+	}
+	if info.Client.IsValid() {
+		info.ClientText = info.Client.Addr().String()
+	}
+	info.Trusted = contains(f.Trusted, info.Client.Addr())
+	s := &stream.Stream{Sock: stream.NewSocket(nc, f.Portable, early)}
+	if f.TLS == nil {
+		l.series.Clear()
+		return s, nil
+	}
+	if err := l.handshake(s, f, info); err != nil {
+		return nil, err
+	}
+	if !l.watch.Set(&entry, 0) {
+		return nil, context.DeadlineExceeded
+	}
+	return s, nil
+}
+
+func (l *Listener) handshake(s *stream.Stream, f *inForce, info *exchange.Conn) error {
+	if f.Handshakes != nil {
+		permit, err := f.Handshakes.Acquire(info.Client.Addr())
+		if err != nil {
+			l.handshakeRefused(err, info)
+			return err
+		}
+		defer permit.Release()
+	}
+	s.TLS = tls.Server(s.Sock, f.TLS.Config())
+	facts, err := f.TLS.Handshake(context.Background(), s.TLS)
+	if err != nil {
+		l.handshakeRefused(err, info)
+		return err
+	}
+	info.Secure, info.Facts = true, facts
+	l.series.Handshake(&facts)
+	return nil
+}
+
+func (l *Listener) handshakeRefused(err error, info *exchange.Conn) {
+	r := telemetry.HandshakeRecord{Time: time.Now(), Listener: l.name, Client: info.ClientText, Detail: err.Error()}
+	var refused *handshake.RefusedError
+	if errors.As(err, &refused) {
+		r.Reason, r.SNI = refused.Reason, refused.SNI
+	}
+	l.series.HandshakeRefused(r.Reason)
+	l.log.Load().Handshake(&r)
+}
+
+// contains tells whether one of the networks has the address.
+func contains(nets []netip.Prefix, a netip.Addr) bool {
+	for _, n := range nets {
+		if n.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// addrPort is the address of a TCP socket, IPv4 in its own form; the zero value on
+// others.
+func addrPort(a net.Addr) netip.AddrPort {
+	t, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}
+	}
+	ap := t.AddrPort()
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package transports
+
+func setKeepAlive(int) error { return nil }

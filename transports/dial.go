@@ -1,0 +1,100 @@
+package transports
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/handshake"
+	"github.com/hanzoai/pqgw/transports/deadline"
+	"github.com/hanzoai/pqgw/transports/http1"
+	"github.com/hanzoai/pqgw/transports/stream"
+)
+
+// DialSettings are what the connections to one endpoint have in common.
+type DialSettings struct {
+	// TLS is for the schemes that use it.
+	TLS *handshake.Client
+	// Watch keeps the deadlines.
+	Watch *deadline.Watch
+	// Limits on answers' heads.
+	Limits exchange.Limits
+	// Portable keeps HTTP/1 out of read callbacks.
+	Portable bool
+}
+
+// ErrScheme: no transport speaks the endpoint's scheme.
+var ErrScheme = errors.New("no transport for this scheme")
+
+// NewDialer makes the dialer of an endpoint: scheme is one of the
+// configuration's, address "host:port" or the path of a unix socket.
+func NewDialer(scheme, address string, s DialSettings) (exchange.Dialer, error) {
+	d := &dialer{address: address, network: "tcp", settings: s}
+	d.h1 = http1.ClientOptions{Watch: s.Watch, Limits: s.Limits}
+	switch scheme {
+	case "http":
+	case "unix":
+		d.network = "unix"
+	case "https":
+		d.secure = true
+	default:
+		return nil, fmt.Errorf("%w: %s", ErrScheme, scheme)
+	}
+	if d.secure && s.TLS == nil {
+		return nil, fmt.Errorf("endpoint %s://%s: TLS settings are missing", scheme, address)
+	}
+	return d, nil
+}
+
+type dialer struct {
+	network, address string
+	secure           bool
+	settings         DialSettings
+	h1               http1.ClientOptions
+}
+
+// tcp sets no keep-alive of its own per connection but the kernel's: an
+// upstream that is silent is the business of the call's timeouts.
+var tcp = net.Dialer{KeepAlive: keepAlive}
+
+// Dial implements exchange.Dialer. Errors are *exchange.UpstreamError; one of a
+// handshake wraps a *handshake.RefusedError.
+func (d *dialer) Dial(ctx context.Context) (exchange.ClientConn, error) {
+	nc, err := tcp.DialContext(ctx, d.network, d.address)
+	if err != nil {
+		return nil, dialError(ctx, err)
+	}
+	info := &exchange.Conn{Client: addrPort(nc.RemoteAddr()), Local: addrPort(nc.LocalAddr()), ClientText: d.address}
+	s := &stream.Stream{Sock: stream.NewSocket(nc, d.settings.Portable, nil)}
+	if d.secure {
+		if err := d.handshake(ctx, s, info); err != nil {
+			_ = nc.Close()
+			return nil, err
+		}
+	}
+	info.Protocol = exchange.HTTP1
+	return http1.NewClientConn(s, info, &d.h1), nil
+}
+
+func dialError(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", exchange.ErrTimeout, err)
+	}
+	return &exchange.UpstreamError{Op: "dial", Err: err}
+}
+
+func (d *dialer) handshake(ctx context.Context, s *stream.Stream, info *exchange.Conn) error {
+	s.TLS = tls.Client(s.Sock, d.settings.TLS.Config(d.address))
+	facts, err := d.settings.TLS.Handshake(ctx, s.TLS)
+	if err != nil {
+		if ctx.Err() != nil {
+			return dialError(ctx, err)
+		}
+		return &exchange.UpstreamError{Op: "handshake", Err: err}
+	}
+	info.Secure, info.Facts = true, facts
+	return nil
+}

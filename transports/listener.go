@@ -1,0 +1,243 @@
+// Package transports turns sockets into exchanges and back: listeners that
+// accept, shake hands and hand each connection to the protocol that was agreed
+// on, and dialers towards upstreams. One subpackage speaks each protocol.
+package transports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/handshake"
+	"github.com/hanzoai/pqgw/telemetry"
+	"github.com/hanzoai/pqgw/transports/deadline"
+	"github.com/hanzoai/pqgw/transports/http1"
+	"github.com/hanzoai/pqgw/transports/http2"
+)
+
+// Protocols by the names of configuration.
+const (
+	H1  = "h1"
+	H2  = "h2"
+	H2C = "h2c"
+)
+
+// ALPN gives the protocol ids to offer for protocols of a TLS listener, first
+// choice first (RFC 7301).
+func ALPN(protocols []string) []string {
+	var ids []string
+	for _, p := range [...]struct{ name, id string }{{H2, alpnH2}, {H1, alpnH1}} {
+		for _, have := range protocols {
+			if have == p.name {
+				ids = append(ids, p.id)
+			}
+		}
+	}
+	return ids
+}
+
+const (
+	alpnH2 = "h2"
+	alpnH1 = "http/1.1"
+)
+
+// Settings are what a listener does with connections. They are replaced as a
+// whole; a connection keeps those that it was accepted under.
+type Settings struct {
+	// Protocols that are spoken: H1, H2 with TLS; H1, H2C without.
+	Protocols []string
+	// TLS is nil in the clear.
+	TLS *handshake.Server
+	// Handler serves the exchanges.
+	Handler exchange.Handler
+	// Portable keeps HTTP/1 out of read callbacks.
+	Portable bool
+	// ProxyFrom are the networks whose connections begin with a PROXY header.
+	ProxyFrom []netip.Prefix
+	// Trusted are the networks whose forwarding fields are believed.
+	Trusted []netip.Prefix
+	// Limits on requests.
+	Limits exchange.Limits
+	// Connections is the most at a time; 0 for any number.
+	Connections int
+	// Handshakes limits those under way; nil does not.
+	Handshakes *handshake.Limiter
+	// Timeouts of connections, see http1.Options.
+	HandshakeTimeout, HeadTimeout, IdleTimeout, StreamIdle time.Duration
+	// BodyMinRate in bytes per second.
+	BodyMinRate int64
+	// MaxRequests on one connection; 0 for any number.
+	MaxRequests int
+	// Streams is the most at a time on one HTTP/2 connection.
+	Streams int
+}
+
+// Listener accepts connections on one address. It is made by Listen and ended by
+// Drain or Close.
+type Listener struct {
+	name    string
+	ln      net.Listener
+	watch   *deadline.Watch
+	series  *telemetry.ListenerSeries
+	log     atomic.Pointer[telemetry.AccessLog]
+	logger  *slog.Logger
+	inForce atomic.Pointer[inForce]
+
+	mu       sync.Mutex
+	conns    map[conn]struct{}
+	draining bool
+	wg       sync.WaitGroup // the accept loop and all connections
+	idle     chan net.Conn  // to workers that wait for a handshake
+}
+
+// inForce is a set of settings with what is derived from them.
+type inForce struct {
+	Settings
+	h1                http1.Options
+	h2                http2.Options
+	speaks1, speaks2c bool
+}
+
+// conn is a connection of any protocol, as drain sees it.
+type conn interface {
+	// Shutdown lets what runs end and takes nothing new.
+	Shutdown()
+	// Close cuts.
+	Close()
+}
+
+// Environment is what all listeners of a process share.
+type Environment struct {
+	Watch   *deadline.Watch
+	Metrics *telemetry.Metrics
+	Log     *telemetry.AccessLog // nil is off
+	Logger  *slog.Logger
+}
+
+// BindError tells that an address cannot be listened on.
+type BindError struct {
+	Listener, Address string
+	Err               error
+}
+
+func (e *BindError) Error() string {
+	hint := ""
+	switch {
+	case errors.Is(e.Err, os.ErrPermission):
+		hint = "; ports below 1024 need root or CAP_NET_BIND_SERVICE"
+	case strings.Contains(e.Err.Error(), "in use"):
+		hint = "; another process has it"
+	}
+	return fmt.Sprintf("listener %s: cannot listen on %s: %v%s", e.Listener, e.Address, e.Err, hint)
+}
+
+// Unwrap gives the system's error.
+func (e *BindError) Unwrap() error { return e.Err }
+
+// Listen binds address: "host:port" or "unix:/path". The error is a *BindError.
+// Connections wait until Serve.
+func Listen(name, address string, s Settings, env Environment) (*Listener, error) {
+	ln, err := bind(address)
+	if err != nil {
+		return nil, &BindError{Listener: name, Address: address, Err: err}
+	}
+	l := &Listener{
+		name: name, ln: ln, watch: env.Watch, logger: env.Logger,
+		series: env.Metrics.Listeners.Series(name),
+		conns:  map[conn]struct{}{}, idle: make(chan net.Conn),
+	}
+	l.log.Store(env.Log)
+	l.Update(s)
+	return l, nil
+}
+
+// Addr is the address that was bound.
+func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
+
+// Update puts other settings in force for connections to come.
+func (l *Listener) Update(s Settings) {
+	f := &inForce{Settings: s}
+	for _, p := range s.Protocols {
+		f.speaks1 = f.speaks1 || p == H1
+		f.speaks2c = f.speaks2c || p == H2C
+	}
+	f.h1 = http1.Options{
+		Handler: s.Handler, Watch: l.watch, Limits: s.Limits, HeadTimeout: s.HeadTimeout, IdleTimeout: s.IdleTimeout,
+		StreamIdle: s.StreamIdle, BodyMinRate: s.BodyMinRate, MaxRequests: s.MaxRequests, H2C: f.speaks2c && s.TLS == nil,
+	}
+	f.h2 = http2Options(&s)
+	l.inForce.Store(f)
+}
+
+// SetAccessLog puts another log in place; nil is off.
+func (l *Listener) SetAccessLog(a *telemetry.AccessLog) { l.log.Store(a) }
+
+// Serve accepts connections in a goroutine of the listener's own.
+func (l *Listener) Serve() { l.wg.Go(l.accept) }
+
+// track remembers c until it ends; false when the listener has been closed.
+func (l *Listener) track(c conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conns == nil {
+		return false
+	}
+	l.conns[c] = struct{}{}
+	if l.draining {
+		c.Shutdown()
+	}
+	return true
+}
+
+func (l *Listener) untrack(c conn) {
+	l.mu.Lock()
+	delete(l.conns, c)
+	l.mu.Unlock()
+}
+
+// Drain stops accepting, lets what runs end, and cuts what is left when ctx ends.
+// The error is ctx's where it had to cut.
+func (l *Listener) Drain(ctx context.Context) error {
+	_ = l.ln.Close()
+	l.mu.Lock()
+	l.draining = true
+	for c := range l.conns {
+		c.Shutdown()
+	}
+	l.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		l.wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		l.Close()
+		<-done
+		return context.Cause(ctx)
+	}
+}
+
+// Close stops accepting and cuts every connection. It waits for them to end.
+func (l *Listener) Close() {
+	_ = l.ln.Close()
+	l.mu.Lock()
+	conns := l.conns
+	l.conns = nil
+	l.mu.Unlock()
+	for c := range conns {
+		c.Close()
+	}
+	l.wg.Wait()
+}
