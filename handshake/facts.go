@@ -14,6 +14,7 @@ type Facts struct {
 	HRR         bool        // a HelloRetryRequest was needed
 	Resumed     bool        // the session was resumed from a ticket
 	ClientAuth  bool        // the peer's certificate was verified: on a listener, that of the client
+	ECH         bool        // the client's hello was encrypted, and the SNI with it
 	EarlyData   bool        // what follows came as 0-RTT (QUIC only; its transport sets it)
 	ALPN        string      // protocol agreed on, "" for none
 	SNI         string      // server name that the client sent, "" for none
@@ -32,6 +33,7 @@ func FactsOf(cs *tls.ConnectionState) Facts {
 		Resumed:     cs.DidResume,
 		ALPN:        cs.NegotiatedProtocol,
 		SNI:         cs.ServerName,
+		ECH:         cs.ECHAccepted,
 	}
 	if len(cs.VerifiedChains) > 0 && len(cs.PeerCertificates) > 0 {
 		f.ClientAuth = true

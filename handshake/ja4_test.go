@@ -66,7 +66,7 @@ func TestAClassicalClientIsToldByItsKind(t *testing.T) {
 		t.Errorf("%q, %q", pq.server.JA4, classical.server.JA4)
 	}
 	refused := shake(t, newServer(t, Settings{Sources: []Source{src}, PQ: Require}), client(tls.X25519))
-	if e, ok := refused.serverErr.(*RefusedError); !ok || e.JA4 != classical.server.JA4 { //nolint:errorlint // the type is the promise
+	if e, ok := refused.serverErr.(*RefusedError); !ok || e.JA4 != classical.server.JA4 {
 		t.Errorf("%#v", refused.serverErr)
 	}
 }

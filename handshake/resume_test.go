@@ -185,6 +185,31 @@ func TestARootIsReplacedWithoutAGap(t *testing.T) {
 	}
 }
 
+func TestARootIsReplacedUnderARunningListener(t *testing.T) {
+	src, roots := selfSigned(t, "example.com")
+	srv := newServer(t, Settings{Sources: []Source{src}, Tickets: Tickets{Roots: [][]byte{root(1)}}})
+	client := session(roots)
+	mustBoth(t, shake(t, srv, client))
+	for _, step := range []struct {
+		roots [][]byte
+		want  bool
+	}{{[][]byte{root(1), root(2)}, true}, {[][]byte{root(2), root(1)}, true}, {[][]byte{root(2)}, true}, {[][]byte{root(3)}, false}} {
+		if err := srv.SetTicketRoots(step.roots); err != nil {
+			t.Fatal(err)
+		}
+		if got := resumes(t, shake(t, srv, client)); got != step.want {
+			t.Errorf("roots %v: resumed %t", step.roots, got)
+		}
+	}
+	var wrong *SettingsError
+	if err := srv.SetTicketRoots([][]byte{{1}}); !errors.As(err, &wrong) {
+		t.Errorf("a short root: %v", err)
+	}
+	if !resumes(t, shake(t, srv, client)) {
+		t.Error("a bad root replaced the good one")
+	}
+}
+
 func TestAShortRootIsRefused(t *testing.T) {
 	src, _ := selfSigned(t, "example.com")
 	_, err := NewServer(Settings{Sources: []Source{src}, Tickets: Tickets{Roots: [][]byte{root(1)[:31]}}})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -47,6 +48,7 @@ type Server struct {
 	config   *tls.Config
 	refusing *tls.Config // has no certificate: answers unrecognized_name
 	tickets  *rotation   // nil when tickets are off
+	ech      atomic.Pointer[[]tls.EncryptedClientHelloKey]
 }
 
 // NewServer checks the settings and builds the configuration from them. Errors
@@ -84,14 +86,16 @@ func NewServer(s Settings) (*Server, error) {
 
 func (s *Server) newConfig(set Settings) *tls.Config {
 	c := &tls.Config{
-		Time:                   set.Time,
-		NextProtos:             s.protos,
-		MinVersion:             s.rules.min,
-		CurvePreferences:       s.rules.groups,
-		ClientAuth:             set.ClientAuth,
-		GetCertificate:         s.certificate,
-		GetConfigForClient:     s.sawHello,
-		SessionTicketsDisabled: set.Tickets.Off,
+		Time:               set.Time,
+		NextProtos:         s.protos,
+		MinVersion:         s.rules.min,
+		CurvePreferences:   s.rules.groups,
+		ClientAuth:         set.ClientAuth,
+		GetCertificate:     s.certificate,
+		GetConfigForClient: s.sawHello,
+
+		GetEncryptedClientHelloKeys: s.echKeys,
+		SessionTicketsDisabled:      set.Tickets.Off,
 	}
 	if len(set.ClientCAs) > 0 {
 		c.ClientCAs = Pool(set.ClientCAs)
@@ -103,6 +107,31 @@ func (s *Server) newConfig(set Settings) *tls.Config {
 // who needs another (QUIC) clones it once per listener, and its ticket keys
 // are kept fresh all the same.
 func (s *Server) Config() *tls.Config { return s.config }
+
+// SetTicketRoots puts other roots in force, as [Tickets] has them, without a
+// new configuration: a fleet's roots change under a running listener. It does
+// nothing where tickets are off.
+func (s *Server) SetTicketRoots(roots [][]byte) error {
+	if s.tickets == nil {
+		return nil
+	}
+	return s.tickets.use(slices.Clone(roots))
+}
+
+// SetECHKeys puts other Encrypted Client Hello keys in force; none turns it
+// off. Several overlap: clients use an old configuration until their copy of
+// the DNS record expires.
+func (s *Server) SetECHKeys(keys []tls.EncryptedClientHelloKey) {
+	keys = slices.Clone(keys)
+	s.ech.Store(&keys)
+}
+
+func (s *Server) echKeys(*tls.ClientHelloInfo) ([]tls.EncryptedClientHelloKey, error) {
+	if keys := s.ech.Load(); keys != nil {
+		return *keys, nil
+	}
+	return nil, nil
+}
 
 // PQ is the policy in force.
 func (s *Server) PQ() PQ { return s.rules.pq }

@@ -41,43 +41,57 @@ var processRoot = sync.OnceValue(func() []byte {
 // has no goroutine: crypto/tls reads the keys after each hello, and the hello
 // looks at the clock first.
 type rotation struct {
-	roots  [][]byte
 	bound  [sha256.Size]byte
 	config *tls.Config
 	now    func() time.Time
 	period atomic.Int64 // that the keys in force are for
 	mu     sync.Mutex
+	roots  [][]byte
 }
 
 func newRotation(t Tickets, bound [sha256.Size]byte, c *tls.Config, now func() time.Time) (*rotation, error) {
-	for _, root := range t.Roots {
-		if len(root) < minTicketRoot {
-			return nil, settingsError("tickets", "a root has %d bytes; it takes at least %d", len(root), minTicketRoot)
-		}
-	}
 	if now == nil {
 		now = time.Now
 	}
-	r := &rotation{roots: t.Roots, bound: bound, config: c, now: now}
-	if len(r.roots) == 0 {
-		r.roots = [][]byte{processRoot()}
-	}
-	r.period.Store(-1)
-	r.freshen()
-	return r, nil
+	r := &rotation{bound: bound, config: c, now: now}
+	return r, r.use(t.Roots)
 }
+
+// use puts other roots in force.
+func (r *rotation) use(roots [][]byte) error {
+	for _, root := range roots {
+		if len(root) < minTicketRoot {
+			return settingsError("tickets", "a root has %d bytes; it takes at least %d", len(root), minTicketRoot)
+		}
+	}
+	if len(roots) == 0 {
+		roots = [][]byte{processRoot()}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.roots = roots
+	r.set(r.present())
+	return nil
+}
+
+// present is the number of the present period since 1970.
+func (r *rotation) present() int64 { return r.now().Unix() / int64(TicketPeriod/time.Second) }
 
 // freshen puts the keys of the present period in force if they are not.
 func (r *rotation) freshen() {
-	period := r.now().Unix() / int64(TicketPeriod/time.Second)
+	period := r.present()
 	if r.period.Load() == period {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.period.Load() == period {
-		return
+	if r.period.Load() != period {
+		r.set(period)
 	}
+}
+
+// set is called with the lock held.
+func (r *rotation) set(period int64) {
 	r.config.SetSessionTicketKeys(r.keys(period))
 	r.period.Store(period)
 }
