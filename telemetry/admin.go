@@ -16,7 +16,8 @@ const maxAdminBody = 4 << 10
 
 // Admin is the operator's side door: pages about the running process and two
 // calls that change it. It has no authentication of its own; who may reach its
-// socket is who may use it.
+// socket is who may use it. Its functions may be called by several goroutines
+// at once.
 //
 //	GET  /metrics       Prometheus
 //	GET  /healthz       200 while the process runs

@@ -4,7 +4,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +19,7 @@ import (
 func scrape(t *testing.T, m *Metrics) map[string]string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != 200 {
 		t.Fatalf("scrape: %d %s", w.Code, w.Body)
 	}
@@ -131,11 +133,30 @@ func TestScrape(t *testing.T) {
 
 func TestASeriesAskedForTwiceIsTheSame(t *testing.T) {
 	m := NewMetrics(Build{})
-	if m.Listeners.Series("a") != m.Listeners.Series("a") || m.Listeners.Series("a") == m.Listeners.Series("b") {
+	l, r := m.Listeners.Series("a"), m.Requests.Series("a", "h1", "r")
+	if again := m.Listeners.Series("a"); again != l || m.Listeners.Series("b") == l {
 		t.Error("listeners")
 	}
-	if m.Requests.Series("a", "h1", "r") != m.Requests.Series("a", "h1", "r") || m.Requests.Series("a", "h1", "r") == m.Requests.Series("a", "h2", "r") {
+	if again := m.Requests.Series("a", "h1", "r"); again != r || m.Requests.Series("a", "h2", "r") == r {
 		t.Error("requests")
+	}
+}
+
+func TestStatusCountsWhatTheSeriesCount(t *testing.T) {
+	m := filled()
+	var l ListenerStatus
+	l.Count(m.Listeners.Series("edge"))
+	want := ListenerStatus{Connections: 1, Accepted: 2, Exposure: Exposure{PostQuantum: 2, Classical: 2, Clear: 1}}
+	if !reflect.DeepEqual(l, want) {
+		t.Errorf("listener %+v, want %+v", l, want)
+	}
+	var e EndpointStatus
+	e.Count(m.Endpoints.Series("inference", "10.0.0.2:8000"))
+	if want := (EndpointStatus{Active: 3, Idle: 2, InFlight: 3, Requests: 1, Failures: 1}); e != want {
+		t.Errorf("endpoint %+v, want %+v", e, want)
+	}
+	if got := m.Upstreams.Series("inference").Exposure(); got != (Exposure{Classical: 1}) {
+		t.Errorf("upstream %+v", got)
 	}
 }
 

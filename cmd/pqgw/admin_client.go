@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -168,12 +167,12 @@ func (c *adminClient) call(cmd *cobra.Command, method, path string, v any) ([]by
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), c.timeout)
 	defer cancel()
-	resp, body, err := send(ctx, address, method, path)
+	status, body, err := send(ctx, address, method, path)
 	if err != nil {
 		return nil, unreachable(address, err)
 	}
-	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
-		return nil, fmt.Errorf("%s answers %s %s with %s: %s; is it the admin address of a pqgw?", address, method, path, resp.Status, bytes.TrimSpace(body[:min(len(body), 200)]))
+	if !json.Valid(body) {
+		return nil, fmt.Errorf("%s answers %s %s with %s: %s; is it the admin address of a pqgw?", address, method, path, status, bytes.TrimSpace(body[:min(len(body), 200)]))
 	}
 	if err := json.Unmarshal(body, v); err != nil {
 		return nil, fmt.Errorf("reading the answer of %s: %w", address, err)
@@ -182,7 +181,7 @@ func (c *adminClient) call(cmd *cobra.Command, method, path string, v any) ([]by
 }
 
 // send makes one call on a connection of its own and reads the answer whole.
-func send(ctx context.Context, address config.Address, method, path string) (*http.Response, []byte, error) {
+func send(ctx context.Context, address config.Address, method, path string) (status string, body []byte, err error) {
 	client := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -195,15 +194,15 @@ func send(ctx context.Context, address config.Address, method, path string) (*ht
 	}
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+host+path, nil)
 	if err != nil {
-		return nil, nil, err
+		return "", nil, err
 	}
 	resp, err := client.Do(r)
 	if err != nil {
-		return nil, nil, err
+		return "", nil, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAdminAnswer))
-	return resp, body, err
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAdminAnswer))
+	return resp.Status, body, err
 }
 
 // unreachable says what to check when the gateway was not reached.

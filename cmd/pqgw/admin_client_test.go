@@ -63,7 +63,11 @@ func shortDir(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
 	return dir
 }
 
@@ -143,7 +147,7 @@ func TestAdminCommandsSayWhatIsWrong(t *testing.T) {
 	without := filepath.Join(dir, "without.yaml")
 	writeConfig(t, without, "")
 	bad := filepath.Join(dir, "bad.yaml")
-	if err := os.WriteFile(bad, []byte("version: 1\nlistners: []\n"), 0o600); err != nil {
+	if err := os.WriteFile(bad, []byte("version: 1\nrooutes: []\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {
