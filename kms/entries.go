@@ -400,3 +400,32 @@ func sealedFiles(dir string) ([]string, error) {
 	})
 	return names, nil
 }
+
+// Names returns the names of all entries, sorted, as the folder has them: it
+// reads no file whose name says it, and authenticates nothing.
+func (s *Store) Names() ([]string, error) {
+	files, err := sealedFiles(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(files))
+	for _, file := range files {
+		name, ok := nameOfFile(strings.TrimSuffix(file, sealedSuffix))
+		if !ok {
+			d, err := readListed(s.dir, file)
+			if err != nil {
+				continue
+			}
+			name = d.head.Name
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Has reports whether there is an entry of that name; it authenticates nothing.
+func (s *Store) Has(name string) bool {
+	_, err := os.Lstat(s.path(name))
+	return err == nil
+}

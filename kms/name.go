@@ -3,6 +3,7 @@ package kms
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -91,4 +92,13 @@ func fileName(name string) string {
 	}
 	sum := sha256.Sum256([]byte(name))
 	return out.String()[:maxFileName-2*len(sum)-1] + "~" + hex.EncodeToString(sum[:])
+}
+
+// nameOfFile undoes fileName; ok is false for names that a hash has shortened.
+func nameOfFile(file string) (name string, ok bool) {
+	if strings.Contains(file, "~") {
+		return "", false
+	}
+	name, err := url.PathUnescape(file)
+	return name, err == nil
 }
