@@ -1,0 +1,105 @@
+package pqgw
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hanzoai/pqgw/config"
+	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/handshake"
+	"github.com/hanzoai/pqgw/transports"
+)
+
+// build makes the state of a configuration beside the one in force: its
+// certificates are loaded and its new sockets bound, but nothing is served yet.
+func (s *Server) build(loaded *Loaded, old *state) (*state, error) {
+	t := loaded.Tree
+	st := &state{loaded: loaded, at: time.Now(), listeners: map[listenerKey]*running{}}
+	s.version++
+	st.version = s.version
+	var before *sources
+	if old != nil {
+		before = old.sources
+	}
+	var err error
+	if st.sources, err = s.loadSources(t, before); err != nil {
+		return nil, err
+	}
+	s.building = st.sources
+	var problems []error
+	for _, l := range t.Listeners {
+		if err := s.buildListener(t, l, st, old); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if len(problems) == 0 {
+		return st, nil
+	}
+	for key, l := range st.listeners {
+		if old == nil || old.listeners[key] == nil {
+			l.Close()
+		}
+	}
+	st.sources.closeBut(before)
+	return nil, errors.Join(problems...)
+}
+
+func (s *Server) buildListener(t *config.Tree, l *config.Listener, st, old *state) error {
+	settings, err := s.settings(t, l, st.sources)
+	if err != nil {
+		return err
+	}
+	key := listenerKey{l.Name, l.Address.String()}
+	r := &running{config: l, settings: settings}
+	if old != nil && old.listeners[key] != nil {
+		r.Listener = old.listeners[key].Listener
+	} else {
+		env := transports.Environment{Watch: s.watch, Metrics: s.metrics, Log: s.log, Logger: s.logger}
+		if r.Listener, err = transports.Listen(l.Name, key.address, settings, env); err != nil {
+			return err
+		}
+	}
+	st.listeners[key] = r
+	return nil
+}
+
+// served is the gateway as the listeners' handler; it is made after them.
+type served struct{ s *Server }
+
+func (h served) Serve(x *exchange.Exchange) { h.s.gateway.Serve(x) }
+
+// settings turns a listener of the configuration into one of the transports'.
+func (s *Server) settings(t *config.Tree, l *config.Listener, src *sources) (transports.Settings, error) {
+	lim := t.LimitsFor(l)
+	set := transports.Settings{
+		Handler:          served{s},
+		Portable:         l.Engine == config.EnginePortable,
+		Trusted:          l.TrustedProxies,
+		Limits:           exchange.Limits{HeadBytes: int(lim.HeadBytes), Fields: lim.Fields, BodyBytes: int64(lim.BodyBytes)},
+		Connections:      lim.Connections,
+		HandshakeTimeout: lim.HandshakeTimeout,
+		HeadTimeout:      lim.HeadTimeout,
+		IdleTimeout:      lim.IdleTimeout,
+		StreamIdle:       lim.StreamIdleTimeout,
+		BodyMinRate:      int64(lim.BodyMinRate),
+		MaxRequests:      lim.RequestsPerConnection,
+		Streams:          lim.Streams,
+	}
+	for _, p := range l.Protocols {
+		set.Protocols = append(set.Protocols, string(p))
+	}
+	if l.ProxyProtocol != nil {
+		set.ProxyFrom = l.ProxyProtocol.From
+	}
+	cfg := t.TLSFor(l)
+	if cfg == nil {
+		return set, nil
+	}
+	var err error
+	if set.TLS, err = serverTLS(cfg, src.of[cfg], transports.ALPN(set.Protocols)); err != nil {
+		return set, fmt.Errorf("listener %s, tls %s: %w", l.Name, l.TLS, err)
+	}
+	set.Handshakes = handshake.NewLimiter(handshake.Limits{Total: lim.Handshakes, PerAddress: lim.HandshakesPerAddress})
+	return set, nil
+}

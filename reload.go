@@ -1,0 +1,138 @@
+package pqgw
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hanzoai/pqgw/config"
+	"github.com/hanzoai/pqgw/telemetry"
+)
+
+// ErrDraining: the gateway ends and takes no other configuration.
+var ErrDraining = errors.New("draining")
+
+// Reload loads the configuration again and puts it in force for connections
+// and exchanges to come; what runs keeps the one it began with. On an error the
+// old one stays, whole.
+func (s *Server) Reload(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ready.Load() {
+		return ErrDraining
+	}
+	err := s.reload()
+	s.metrics.ConfigLoaded(err, time.Now())
+	s.lastError.Store(nil)
+	if err != nil {
+		text := err.Error()
+		s.lastError.Store(&text)
+		s.logger.Error("the new configuration was refused; the old one stays", "error", err)
+	}
+	return err
+}
+
+func (s *Server) reload() error {
+	loaded, err := s.o.Load()
+	if err != nil {
+		return err
+	}
+	old := s.state.Load()
+	st, err := s.build(loaded, old)
+	if err != nil {
+		return err
+	}
+	undo := func() {
+		for key, l := range st.listeners {
+			if old.listeners[key] == nil {
+				l.Close()
+			}
+		}
+		st.sources.closeBut(old.sources)
+	}
+	if err := s.moveAdmin(loaded.Tree); err != nil {
+		undo()
+		return err
+	}
+	if err := s.gateway.Swap(loaded.Tree); err != nil {
+		undo()
+		return err
+	}
+	s.moveLog(loaded.Tree)
+	s.enforce(old, st)
+	s.announce(st)
+	return nil
+}
+
+// enforce lets the listeners of both configurations go on with the new settings, starts the
+// new ones and drains those that are gone.
+func (s *Server) enforce(old, st *state) {
+	for key, l := range st.listeners {
+		l.SetAccessLog(s.log)
+		if old.listeners[key] != nil {
+			l.Update(l.settings)
+		} else {
+			l.Serve()
+		}
+	}
+	s.state.Store(st)
+	timeout := st.loaded.Tree.Drain.Timeout
+	for key, l := range old.listeners {
+		if st.listeners[key] != nil {
+			continue
+		}
+		s.retiring.Go(func() {
+			ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, ErrCut)
+			defer cancel()
+			if err := l.Drain(ctx); err != nil {
+				s.logger.Warn("listener taken away", "listener", key.name, "error", err)
+			}
+		})
+	}
+	old.sources.closeBut(st.sources)
+}
+
+// moveAdmin opens the admin page at another address before the old one closes.
+func (s *Server) moveAdmin(t *config.Tree) error {
+	at := config.Address{}
+	if t.Admin != nil {
+		at = t.Admin.Address
+	}
+	if at == s.adminAt {
+		return nil
+	}
+	old := s.admin
+	s.admin = nil
+	if err := s.openAdmin(t); err != nil {
+		s.admin = old
+		return err
+	}
+	s.adminAt = at
+	if old != nil {
+		// The call that asked for the reload may be one of its own.
+		s.retiring.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			_ = old.Close(ctx)
+		})
+	}
+	return nil
+}
+
+// moveLog opens another access log; when it cannot, the old one goes on.
+func (s *Server) moveLog(t *config.Tree) {
+	if t.AccessLog == s.logTarget {
+		return
+	}
+	l, err := telemetry.OpenAccessLog(string(t.AccessLog), s.logger)
+	if err != nil {
+		s.logger.Error("the new access log cannot be opened; the old one goes on", "error", err)
+		return
+	}
+	old := s.log
+	s.log, s.logTarget = l, t.AccessLog
+	s.metrics.SetAccessLog(l)
+	s.gateway.SetAccessLog(l)
+	// Exchanges under way may still hold the old log; it drops what comes after its end.
+	s.retiring.Go(func() { _ = old.Close() })
+}
