@@ -1,0 +1,5 @@
+//go:build race
+
+package kms
+
+const raceEnabled = true
