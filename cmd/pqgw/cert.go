@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/hanzoai/pqgw/handshake"
 )
 
 func init() { commands = append(commands, newCert) }
@@ -45,33 +43,34 @@ func (m madeFiles) print(w io.Writer, output string) error {
 }
 
 func newCertCA() *cobra.Command {
-	var output string
+	var output, alg string
 	cmd := &cobra.Command{
 		Use:   "ca DIR",
 		Short: "Make a certificate authority: DIR/ca.pem and DIR/ca-key.pem",
-		Long:  "Makes an ECDSA P-256 certificate authority in DIR, and DIR if need be. One that is there already is kept.",
-		Args:  cobra.ExactArgs(1),
+		Long: "Makes a certificate authority in DIR, and DIR if need be. One that is there already is kept. Its key is ECDSA\n" +
+			"P-256, which TLS takes everywhere, or with --alg ML-DSA (RFC 9881), for the identities of hops.",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(output); err != nil {
 				return err
 			}
-			a, created, err := handshake.MakeAuthority(args[0])
+			made, err := makeCA(args[0], alg)
 			if err != nil {
 				return err
 			}
-			if !created {
-				fmt.Fprintln(cmd.ErrOrStderr(), messageStart+a.CertFile()+" is there already and was kept")
+			if !made.Created {
+				fmt.Fprintln(cmd.ErrOrStderr(), messageStart+made.Cert+" is there already and was kept")
 			}
-			made := madeFiles{Cert: a.CertFile(), Key: a.KeyFile(), Created: created, NotAfter: a.Certificate().NotAfter}
 			return made.print(cmd.OutOrStdout(), output)
 		},
 	}
+	algFlag(cmd, &alg)
 	outputFlag(cmd, &output)
 	return cmd
 }
 
 func newCertIssue() *cobra.Command {
-	var output, name string
+	var output, alg, name string
 	var days int
 	cmd := &cobra.Command{
 		Use:   "issue DIR --name NAME",
@@ -89,11 +88,7 @@ func newCertIssue() *cobra.Command {
 			if days < 1 {
 				return withCode(exitUsage, fmt.Errorf("--days is %d; it must be 1 or more", days))
 			}
-			a, err := handshake.OpenAuthority(args[0])
-			if err != nil {
-				return fmt.Errorf("%w; make one with 'pqgw cert ca %s'", err, args[0])
-			}
-			issued, err := a.IssueFiles(time.Duration(days)*24*time.Hour, name)
+			issued, err := issueCert(args[0], alg, name, time.Duration(days)*24*time.Hour)
 			if err != nil {
 				return err
 			}
@@ -102,6 +97,7 @@ func newCertIssue() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "DNS name or IP address that the certificate is for; also the files' name")
+	algFlag(cmd, &alg)
 	cmd.Flags().IntVar(&days, "days", defaultLeafDays, "how many days the certificate is good for")
 	outputFlag(cmd, &output)
 	return cmd
