@@ -83,18 +83,20 @@ func (c *fakeConn) Close() {
 // fakeCall is steered by the script: answer queues heads, body is what follows
 // the final one.
 type fakeCall struct {
-	conn      *fakeConn
-	x         *exchange.Exchange
-	sent      exchange.Source // the body, as Send got it
-	uploaded  bytes.Buffer
-	heads     chan func(*exchange.Head) error
-	body      exchange.Source
-	tun       exchange.Tunnel
-	broken    atomic.Bool
-	canceller exchange.Canceller
-	once      sync.Once
-	over      chan struct{}
-	reason    error
+	conn     *fakeConn
+	x        *exchange.Exchange
+	sent     exchange.Source // the body, as Send got it
+	uploaded bytes.Buffer
+	heads    chan func(*exchange.Head) error
+	body     exchange.Source
+	tun      exchange.Tunnel
+	broken   atomic.Bool
+	// onUploaded is called when SendBody has come to the body's end.
+	onUploaded func()
+	canceller  exchange.Canceller
+	once       sync.Once
+	over       chan struct{}
+	reason     error
 }
 
 func (c *fakeCall) cancel(reason error) {
@@ -116,6 +118,9 @@ func (c *fakeCall) SendBody(body exchange.Source) error {
 		p, err := body.Next()
 		c.uploaded.Write(p)
 		if errors.Is(err, io.EOF) {
+			if c.onUploaded != nil {
+				c.onUploaded()
+			}
 			return nil
 		}
 		if err != nil {
@@ -409,4 +414,8 @@ func ok(body string) func(*fakeCall) error {
 		c.answer(200, "Content-Type", "text/plain")
 		return nil
 	}
+}
+
+func anyDialer(d exchange.Dialer) func(*config.Tree, *config.Upstream, config.Endpoint) (exchange.Dialer, error) {
+	return func(*config.Tree, *config.Upstream, config.Endpoint) (exchange.Dialer, error) { return d, nil }
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hanzoai/pqgw/config"
@@ -164,17 +163,13 @@ func TestStreamedUpload(t *testing.T) {
 	r := request("POST", "/")
 	r.x.Body = up
 	var call *fakeCall
-	u.serve = func(c *fakeCall) error { call = c; return nil }
 	up.feed <- []byte("one ")
 	up.feed <- []byte("two")
 	close(up.feed)
 	u.serve = func(c *fakeCall) error {
 		call = c
-		go func() {
-			<-time.After(time.Millisecond)
-			c.body = exchange.NewBytes([]byte("got it"))
-			c.answer(200)
-		}()
+		c.body = exchange.NewBytes([]byte("got it"))
+		c.onUploaded = func() { c.answer(200) }
 		return nil
 	}
 	within(t, func() { g.Serve(&r.x) })
@@ -242,30 +237,27 @@ func TestExpectContinue(t *testing.T) {
 		{"a final answer leaves the body where it is", func(c *fakeCall) { c.answer(401) }, 401, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				up := newPipe()
-				var call *fakeCall
-				u := &fakeUpstream{}
-				u.serve = func(k *fakeCall) error { call = k; c.upstream(k); return nil }
-				g := newGateway(t, treeTo(1), u)
-				r := request("POST", "/")
-				r.x.Request.ExpectContinue = true
-				r.x.Body = up
-				r.r.onInter = func(status int) {
-					if status == 100 { // the client sends what it was asked for
-						up.feed <- []byte("data")
-						close(up.feed)
-						go func() {
-							time.Sleep(time.Second) // in the bubble: when all else waits
-							call.answer(200)
-						}()
-					}
-				}
-				g.Serve(&r.x)
-				if r.r.status != c.status || len(r.r.interims) != c.interims || call.uploaded.String() != c.uploaded {
-					t.Errorf("status %d, interims %v, uploaded %q", r.r.status, r.r.interims, call.uploaded.String())
-				}
-			})
+			up := newPipe()
+			var call *fakeCall
+			u := &fakeUpstream{}
+			u.serve = func(k *fakeCall) error {
+				call = k
+				k.onUploaded = func() { k.answer(200) }
+				c.upstream(k)
+				return nil
+			}
+			g := newGateway(t, treeTo(1), u)
+			r := request("POST", "/")
+			r.x.Request.ExpectContinue = true
+			r.x.Body = up
+			r.r.onInter = func(int) { // the client sends what it was asked for
+				up.feed <- []byte("data")
+				close(up.feed)
+			}
+			within(t, func() { g.Serve(&r.x) })
+			if r.r.status != c.status || len(r.r.interims) != c.interims || call.uploaded.String() != c.uploaded {
+				t.Errorf("status %d, interims %v, uploaded %q", r.r.status, r.r.interims, call.uploaded.String())
+			}
 		})
 	}
 }
