@@ -41,7 +41,7 @@ func BenchmarkHTTP(b *testing.B) {
 		buf := make([]byte, 0, 4096)
 		b.Run(fmt.Sprintf("request/append/%d", n), func(b *testing.B) {
 			b.ReportAllocs()
-			for b.Loop() {
+			for range b.N {
 				if _, err := req.Append(buf, Prefix); err != nil {
 					b.Fatal(err)
 				}
@@ -49,7 +49,7 @@ func BenchmarkHTTP(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("response/append/%d", n), func(b *testing.B) {
 			b.ReportAllocs()
-			for b.Loop() {
+			for range b.N {
 				if _, err := resp.Append(buf, Prefix); err != nil {
 					b.Fatal(err)
 				}
@@ -60,7 +60,7 @@ func BenchmarkHTTP(b *testing.B) {
 		var rv RequestView
 		b.Run(fmt.Sprintf("request/parse/%d", n), func(b *testing.B) {
 			b.ReportAllocs()
-			for b.Loop() {
+			for range b.N {
 				if err := rv.Parse(reqFrame); err != nil {
 					b.Fatal(err)
 				}
@@ -69,7 +69,7 @@ func BenchmarkHTTP(b *testing.B) {
 		var sv ResponseView
 		b.Run(fmt.Sprintf("response/parse/%d", n), func(b *testing.B) {
 			b.ReportAllocs()
-			for b.Loop() {
+			for range b.N {
 				if err := sv.Parse(respFrame); err != nil {
 					b.Fatal(err)
 				}
@@ -77,9 +77,10 @@ func BenchmarkHTTP(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("request/walk/%d", n), func(b *testing.B) {
 			b.ReportAllocs()
-			for b.Loop() {
+			for range b.N {
 				total := 0
-				for p := rv.Headers(); p.Next(); {
+				p := rv.Headers()
+				for p.Next() {
 					total += len(p.Name()) + len(p.Value())
 				}
 				if total == 0 {
@@ -97,7 +98,7 @@ func BenchmarkSplit(b *testing.B) {
 		buf := make([]byte, 0, 4096)
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			b.ReportAllocs()
-			for b.Loop() {
+			for range b.N {
 				if _, _, err := r.Split(buf, Prefix); err != nil {
 					b.Fatal(err)
 				}

@@ -52,23 +52,25 @@ const (
 	stageDone
 )
 
-// begin reserves prefix, header and fixed section, and writes the header but
-// for its size.
-func (e *Encoder) begin(dst []byte, opt Options, kind byte, fixed int) {
-	*e = Encoder{kind: kind, prefix: opt&Prefix != 0, stage: stageHeaders}
-	if e.prefix {
-		dst = append(dst, zeros[:prefixLen]...)
+// begin reserves prefix, header and fixed section, and room for texts more
+// bytes, and writes the header but for its size.
+func (e *Encoder) begin(dst []byte, opt Options, kind byte, fixed, texts int) {
+	prefix := opt.prefixSize()
+	start := len(dst) + prefix
+	if cap(dst) < start+HeaderLen+fixed+texts {
+		dst = slices.Grow(dst, prefix+HeaderLen+fixed+texts)
 	}
-	e.start = len(dst)
-	dst = append(append(dst, zeros[:HeaderLen]...), zeros[:fixed]...)
+	*e = Encoder{buf: dst[:start+HeaderLen+fixed], start: start, kind: kind, prefix: prefix != 0, stage: stageHeaders}
 	flags := uint64(kind) << 8
 	if opt&Extended != 0 {
 		flags |= FlagExtended
 	}
-	header := dst[e.start : e.start+HeaderLen]
-	binary.LittleEndian.PutUint64(header, magic|Version1<<32|flags<<48)
-	binary.LittleEndian.PutUint64(header[8:], HeaderLen)
-	e.buf = dst
+	head := e.buf[start:]
+	binary.LittleEndian.PutUint64(head, magic|Version1<<32|flags<<48)
+	binary.LittleEndian.PutUint64(head[8:], HeaderLen)
+	for head = head[HeaderLen:]; len(head) >= 8; head = head[8:] {
+		binary.LittleEndian.PutUint64(head, 0)
+	}
 }
 
 // Request begins a request after dst.
@@ -86,7 +88,7 @@ func (e *Encoder) request(dst []byte, opt Options, kind byte, method, target, pr
 	if len(proto) == 0 {
 		proto = defaultProto
 	}
-	e.begin(dst, opt, kind, httpFixed)
+	e.begin(dst, opt, kind, httpFixed, len(method)+len(target)+len(proto))
 	switch {
 	case !tokenOK(method):
 		e.fail(methodError(HeaderLen+httpFixed, method))
@@ -114,7 +116,7 @@ func (e *Encoder) response(dst []byte, opt Options, kind byte, status int, reaso
 	if len(proto) == 0 {
 		proto = defaultProto
 	}
-	e.begin(dst, opt, kind, httpFixed)
+	e.begin(dst, opt, kind, httpFixed, len(reason)+len(proto))
 	switch {
 	case status < 100 || status > 999:
 		e.fail(statusError(HeaderLen, status))
@@ -130,7 +132,7 @@ func (e *Encoder) response(dst []byte, opt Options, kind byte, status int, reaso
 
 // End begins the end of a streamed body after dst; trailers may follow.
 func (e *Encoder) End(dst []byte, opt Options) {
-	e.begin(dst, opt, TypeEnd, 8)
+	e.begin(dst, opt, TypeEnd, 8, 0)
 	e.stage = stageTrailers
 }
 
@@ -181,15 +183,7 @@ func (e *Encoder) Trailer(name, value []byte) {
 
 // pair appends a field to the open block, and opens it for the first.
 func (e *Encoder) pair(name, value []byte, field string) {
-	if !tokenOK(name) {
-		e.fail(nameError(e.position(), field, name))
-		return
-	}
-	if !valueOK(value) {
-		e.fail(valueError(e.position(), field, name))
-		return
-	}
-	if class := classify(name); class != fieldPasses && !e.keeps(class, field) {
+	if class := classify(name); class != fieldPasses && !e.keeps(class, name, field) {
 		return
 	}
 	if e.block == 0 {
@@ -197,20 +191,28 @@ func (e *Encoder) pair(name, value []byte, field string) {
 		e.buf = append(e.buf, zeros[:4]...)
 	}
 	e.count++
-	at, need := len(e.buf), 8+len(name)+len(value)
-	if cap(e.buf)-at < need {
-		e.buf = slices.Grow(e.buf, need)
+	at := len(e.buf)
+	buf, odd := appendPair(e.buf, name, value)
+	e.buf = buf
+	if odd != 0 || len(name) == 0 {
+		e.look(at, name, value, field)
 	}
-	e.buf = e.buf[:at+need]
-	to := e.buf[at:]
-	binary.LittleEndian.PutUint32(to, uint32(len(name)))
-	n := 4 + copy(to[4:], name)
-	binary.LittleEndian.PutUint32(to[n:], uint32(len(value)))
-	copy(to[n+4:], value)
+}
+
+// look has a closer look at a pair that was written at at.
+func (e *Encoder) look(at int, name, value []byte, field string) {
+	if !tokenOKSlow(name) {
+		e.fail(nameError(at-e.start+e.apart, field, name))
+	} else if !valueOKSlow(value) {
+		e.fail(valueError(at-e.start+e.apart, field, name))
+	}
 }
 
 // keeps reports whether a field with a meaning of its own is written.
-func (e *Encoder) keeps(class fieldClass, field string) bool {
+func (e *Encoder) keeps(class fieldClass, name []byte, field string) bool {
+	if !tokenOK(name) {
+		return true // to be refused
+	}
 	switch class {
 	case fieldRefused:
 		e.fail(transferEncodingError(e.position(), field))

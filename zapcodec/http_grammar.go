@@ -12,18 +12,18 @@ const (
 // below marks (in some high bit) that w holds a byte less than n, n ≤ 128.
 func below(w, n uint64) uint64 { return (w - ones*n) &^ w & highs }
 
-// word gathers a string of 0 to 7 bytes into one word; the rest repeats
-// bytes of it, or is filler where b is empty.
-func word(b []byte, filler uint64) uint64 {
+// word gathers a string of 0 to 7 bytes into one word; its other bytes repeat
+// some of the string, or are blanks.
+func word(b []byte) uint64 {
 	switch n := len(b); {
 	case n >= 4:
 		return uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint32(b[n-4:]))<<32
 	case n >= 2:
-		return filler<<32 | uint64(binary.LittleEndian.Uint16(b)) | uint64(binary.LittleEndian.Uint16(b[n-2:]))<<16
+		return uint64(binary.LittleEndian.Uint16(b)) | uint64(binary.LittleEndian.Uint16(b[n-2:]))<<16 | blanks>>32<<32
 	case n == 1:
-		return filler&^0xff | uint64(b[0])
+		return uint64(b[0]) | blanks>>8<<8
 	}
-	return filler
+	return blanks
 }
 
 // blanks is a word of bytes that every check here lets pass.
@@ -34,11 +34,14 @@ func valueOK(v []byte) bool {
 	// One quick look for any byte below 0x10, and a second for which it is
 	// only when there is one (a tab is allowed).
 	var bad uint64
-	i := 0
-	for ; i+8 <= len(v); i += 8 {
-		bad |= below(binary.LittleEndian.Uint64(v[i:i+8]), 0x10)
+	if n := len(v); n >= 8 {
+		for i := 0; i+8 < n; i += 8 {
+			bad |= below(binary.LittleEndian.Uint64(v[i:i+8]), 0x10)
+		}
+		bad |= below(binary.LittleEndian.Uint64(v[n-8:]), 0x10)
+	} else {
+		bad = below(word(v), 0x10)
 	}
-	bad |= below(word(v[i:], blanks), 0x10)
 	return bad == 0 || valueOKSlow(v)
 }
 
@@ -60,7 +63,7 @@ func targetOK(t []byte) bool {
 		w := binary.LittleEndian.Uint64(t[i : i+8])
 		bad |= below(w, 0x21) | below(w^0x7f*ones, 1)
 	}
-	w := word(t[i:], blanks)
+	w := word(t[i:])
 	bad |= below(w, 0x21) | below(w^0x7f*ones, 1)
 	return bad == 0 && len(t) != 0
 }
@@ -73,7 +76,7 @@ func protoOK(p []byte) bool {
 		w := binary.LittleEndian.Uint64(p[i : i+8])
 		bad |= below(w, 0x21) | below(w^0x7f*ones, 1) | w&highs
 	}
-	w := word(p[i:], blanks)
+	w := word(p[i:])
 	bad |= below(w, 0x21) | below(w^0x7f*ones, 1) | w&highs
 	return bad == 0
 }
@@ -89,25 +92,51 @@ func reasonOK(r []byte) bool {
 	return true
 }
 
-// notToken is 1 for the bytes that a token may not hold (RFC 9110, section
+// notToken is true for the bytes that a token may not hold (RFC 9110, section
 // 5.6.2).
-var notToken = func() (t [256]uint8) {
+var notToken = func() (t [256]bool) {
 	for c := range t {
-		t[c] = 1
+		t[c] = true
 	}
 	for _, c := range "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" {
-		t[c] = 0
+		t[c] = false
 	}
 	return t
 }()
 
 // tokenOK reports whether s is a token: not empty, and of token bytes alone.
 func tokenOK(s []byte) bool {
-	var bad uint8
-	for _, c := range s {
-		bad |= notToken[c]
+	// Nearly all tokens are of letters, digits and dashes.
+	good := uint64(highs)
+	if n := len(s); n >= 8 {
+		for i := 0; i+8 < n; i += 8 {
+			good &= plain(binary.LittleEndian.Uint64(s[i : i+8]))
+		}
+		good &= plain(binary.LittleEndian.Uint64(s[n-8:]))
+	} else {
+		good = plain(word(s))
 	}
-	return bad == 0 && len(s) != 0
+	return good == highs && len(s) != 0 || tokenOKSlow(s)
+}
+
+// plain sets the high bit of each byte of w that is a letter, a digit or '-'.
+func plain(w uint64) uint64 {
+	const low = ^uint64(highs)
+	v := w & low // so that no sum below carries into the next byte
+	lower := v | 0x20*ones
+	letter := (lower + (0x80-'a')*ones) &^ (lower + (0x7f-'z')*ones)
+	digit := (v + (0x80-'0')*ones) &^ (v + (0x7f-'9')*ones)
+	dash := ^((v ^ '-'*ones) + low)
+	return (letter | digit | dash) &^ w & highs
+}
+
+func tokenOKSlow(s []byte) bool {
+	for _, c := range s {
+		if notToken[c] {
+			return false
+		}
+	}
+	return len(s) != 0
 }
 
 // fieldClass is what becomes of a field for the sake of its name.
@@ -122,15 +151,16 @@ const (
 	fieldRefused               // Transfer-Encoding
 )
 
-// specialLengths has a bit for the length of each name that is not fieldPasses.
-const specialLengths = 1<<2 | 1<<4 | 1<<7 | 1<<10 | 1<<14 | 1<<16 | 1<<17 | 1<<18 | 1<<19
+// specialLengths has a bit for the length of each name that is not fieldPasses,
+// and for the empty name, which is none.
+const specialLengths = 1<<0 | 1<<2 | 1<<4 | 1<<7 | 1<<10 | 1<<14 | 1<<16 | 1<<17 | 1<<18 | 1<<19
 
 // classify tells the class of a field by its name, which must be a token.
 func classify(name []byte) fieldClass {
-	if n := len(name); n > 19 || specialLengths>>n&1 == 0 {
-		return fieldPasses
+	if len(name) < 20 && specialLengths>>(len(name)&31)&1 != 0 {
+		return classifySpecial(name)
 	}
-	return classifySpecial(name)
+	return fieldPasses
 }
 
 func classifySpecial(name []byte) fieldClass {

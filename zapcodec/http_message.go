@@ -76,7 +76,7 @@ func (r *Response) begin(e *Encoder, dst []byte, opt Options) {
 // whole writes all that follows a head's first fields.
 func (e *Encoder) whole(headers []Pair, body []byte, trailers []Pair) {
 	for i := range headers {
-		e.Field(headers[i].Name, headers[i].Value)
+		e.pair(headers[i].Name, headers[i].Value, headersField)
 	}
 	e.Body(body)
 	for i := range trailers {
@@ -87,7 +87,7 @@ func (e *Encoder) whole(headers []Pair, body []byte, trailers []Pair) {
 // around is whole with the body left apart.
 func (e *Encoder) around(headers []Pair, body int, trailers []Pair) {
 	for i := range headers {
-		e.Field(headers[i].Name, headers[i].Value)
+		e.pair(headers[i].Name, headers[i].Value, headersField)
 	}
 	e.BodyApart(body)
 	for i := range trailers {

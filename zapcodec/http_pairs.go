@@ -64,36 +64,53 @@ func parseBlock(frame []byte, s Span, b *block, c *pairCheck) error {
 }
 
 // checkPairs walks the pairs once: their lengths must fill the block exactly,
-// names and values must be HTTP's.
+// names and values must be HTTP's. It is most of what parsing a head costs, so
+// the checks are written out here, with no call on the way of ordinary fields.
 func (b *block) checkPairs(frame []byte, c *pairCheck) error {
-	end := uint64(b.end)
-	at := uint64(b.off)
+	end, at := uint64(b.end), uint64(b.off)
+	lastWord := uint64(len(frame)) - 8
 	for left := b.count; left != 0; left-- {
-		if at+4 > end {
+		name := at + 4
+		if name > end {
 			return b.countError(at, left, c)
 		}
-		n := uint64(binary.LittleEndian.Uint32(frame[at : at+4]))
-		at += 4
-		if at+n+4 > end {
-			return b.lengthError(at, n, "name", c)
+		n := uint64(binary.LittleEndian.Uint32(frame[at:name]))
+		value := name + n + 4
+		if value > end {
+			return b.lengthError(name, n, "name", c)
 		}
-		name := frame[at : at+n]
-		at += n
-		n = uint64(binary.LittleEndian.Uint32(frame[at : at+4]))
-		at += 4
-		if at+n > end {
-			return b.lengthError(at, n, "value", c)
+		m := uint64(binary.LittleEndian.Uint32(frame[value-4 : value]))
+		at = value + m
+		if at > end {
+			return b.lengthError(value, m, "value", c)
 		}
-		value := frame[at : at+n]
-		at += n
-		if !tokenOK(name) {
-			return nameError(int(at)-len(value)-4-len(name), c.field, name)
+		odd := uint64(0) // not 0: something needs a closer look
+		i, stop := name, name+n
+		for ; i+8 <= stop; i += 8 {
+			odd |= plain(binary.LittleEndian.Uint64(frame[i:i+8])) ^ highs
 		}
-		if !valueOK(value) {
-			return valueError(int(at)-len(value), c.field, name)
+		if i > lastWord {
+			odd = 1
+		} else {
+			beyond := ^uint64(0) << ((stop - i) * 8 & 63)
+			odd |= plain(binary.LittleEndian.Uint64(frame[i:i+8])&^beyond|blanks&beyond) ^ highs
 		}
-		if class := classify(name); class != fieldPasses {
-			if err := b.special(class, Span{uint32(at) - uint32(n), uint32(n)}, value, c); err != nil {
+		for i = value; i+8 <= at; i += 8 {
+			odd |= below(binary.LittleEndian.Uint64(frame[i:i+8]), 0x10)
+		}
+		if i > lastWord {
+			odd = 1
+		} else {
+			beyond := ^uint64(0) << ((at - i) * 8 & 63)
+			odd |= below(binary.LittleEndian.Uint64(frame[i:i+8])|blanks&beyond, 0x10)
+		}
+		if odd != 0 {
+			if err := lookAt(frame, Span{uint32(name), uint32(n)}, Span{uint32(value), uint32(m)}, c); err != nil {
+				return err
+			}
+		}
+		if n < 20 && specialLengths>>(n&31)&1 != 0 {
+			if err := b.special(frame, Span{uint32(name), uint32(n)}, Span{uint32(value), uint32(m)}, c); err != nil {
 				return err
 			}
 		}
@@ -104,9 +121,25 @@ func (b *block) checkPairs(frame []byte, c *pairCheck) error {
 	return nil
 }
 
-// special deals with a pair whose name has a meaning of its own.
-func (b *block) special(class fieldClass, at Span, value []byte, c *pairCheck) error {
-	switch class {
+// lookAt has a closer look at a pair, byte by byte.
+func lookAt(frame []byte, name, value Span, c *pairCheck) error {
+	if !tokenOKSlow(name.Of(frame)) {
+		return nameError(int(name.Off), c.field, name.Of(frame))
+	}
+	if !valueOKSlow(value.Of(frame)) {
+		return valueError(int(value.Off), c.field, name.Of(frame))
+	}
+	return nil
+}
+
+// special deals with a pair whose name may have a meaning of its own.
+func (b *block) special(frame []byte, name, at Span, c *pairCheck) error {
+	if name.Len == 0 {
+		return nameError(int(name.Off), c.field, nil)
+	}
+	switch classifySpecial(name.Of(frame)) {
+	case fieldPasses:
+		return nil
 	case fieldRefused:
 		return transferEncodingError(int(at.Off), c.field)
 	case fieldHost:
@@ -116,6 +149,7 @@ func (b *block) special(class fieldClass, at Span, value []byte, c *pairCheck) e
 		}
 		return nil
 	case fieldLength:
+		value := at.Of(frame)
 		c.lengths++
 		if c.lengths > 1 && string(c.length) != string(value) {
 			return fail(errLength, int(at.Off), c.field, "two values of Content-Length that differ")
@@ -183,7 +217,10 @@ func trimBlanks(s []byte) []byte {
 
 // Pairs walks the fields of a header block in their order:
 //
-//	for p.Next() { use(p.Name(), p.Value()) }
+//	p := view.Headers()
+//	for p.Next() {
+//		use(p.Name(), p.Value())
+//	}
 //
 // Hop-by-hop fields, Content-Length and Trailer are left out. Names and values
 // alias the frame.

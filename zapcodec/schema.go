@@ -2,7 +2,6 @@ package zapcodec
 
 import (
 	"encoding/binary"
-	"math"
 	"strconv"
 )
 
@@ -17,14 +16,18 @@ import (
 //	)
 //
 //	rec, err := transfer.Open(frame)
-//	use(amount.Get(rec), memo.Get(rec))
+//	…
+//	text, ok := memo.Get(rec)
+//	if !ok {
+//		return transfer.Check(rec) // says why
+//	}
+//	use(amount.Get(rec), text)
 //
 // A schema is made at start and not changed once it is in use; then any
 // number of goroutines may use it.
 type Schema struct {
 	name   string
 	fields []Field
-	cells  []uint32 // offsets of text and bytes cells, followed once by Open
 	next   int
 	size   int // of the fixed section, a multiple of 8
 }
@@ -35,6 +38,12 @@ type Field struct {
 	Kind   string // u64, text, bytes_fixed[32], list<u32>, …
 	Offset int    // bytes from the start of the fixed section
 }
+
+// Kinds of the fields that are cells of a length and a place.
+const (
+	kindText  = "text"
+	kindBytes = "bytes"
+)
 
 // NewSchema begins the description of a record; the name is for errors.
 func NewSchema(name string) *Schema { return &Schema{name: name} }
@@ -62,10 +71,10 @@ func (s *Schema) add(name, kind string, width, align int) uint32 {
 	return uint32(off)
 }
 
-// Record is a view of a message that a schema found sound: its fixed section
-// and every text and bytes cell lie inside the message, so that the fields of
-// that schema read it without an error. It aliases the frame. The fields of
-// another schema must not be used on it.
+// Record is a view of an object whose fixed section lies inside its message,
+// as the schema says: its scalars can be read without an error. Cells of text
+// and bytes are held against the message when they are read. A record aliases
+// the frame; the fields of another schema must not be used on it.
 type Record struct {
 	msg   []byte
 	off   uint32
@@ -75,35 +84,18 @@ type Record struct {
 // Object returns the record's object, for what no field describes.
 func (r Record) Object() Object { return Object{msg: r.msg, off: r.off, depth: r.depth} }
 
-// Open checks a framed message against the schema.
+// Open checks a framed message's header and that the record's fixed section
+// fits into it.
 func (s *Schema) Open(frame []byte) (Record, error) {
 	if len(frame) >= HeaderLen {
 		first, second := binary.LittleEndian.Uint64(frame), binary.LittleEndian.Uint64(frame[8:])
 		root := uint32(second)
-		if (first-soundBase)&soundMask == 0 && second>>32 == uint64(len(frame)) &&
-			root >= HeaderLen && root&7 == 0 && s.fits(frame, root) {
+		if (first-soundBase)&soundMask == 0 && second>>32 == uint64(len(frame)) && root >= HeaderLen && root&7 == 0 &&
+			root < uint32(len(frame)) && uint64(root)+uint64(s.size) <= uint64(len(frame)) {
 			return Record{msg: frame, off: root}, nil
 		}
 	}
 	return Record{}, s.refuse(frame)
-}
-
-// fits reports whether the fixed section at off and the targets of its text
-// and bytes cells lie inside the message.
-func (s *Schema) fits(msg []byte, root uint32) bool {
-	off := uint64(root)
-	if off+uint64(s.size) > uint64(len(msg)) {
-		return false
-	}
-	for _, c := range s.cells {
-		pos := off + uint64(c)
-		cell := binary.LittleEndian.Uint64(msg[pos : pos+8])
-		rel := cell & math.MaxUint32
-		if pos+rel+cell>>32 > uint64(len(msg)) || rel == 0 && cell != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // refuse says why Open does not take the frame.
@@ -111,33 +103,33 @@ func (s *Schema) refuse(frame []byte) error {
 	if !sound(frame) {
 		return openError(frame)
 	}
-	return s.unfit(frame, binary.LittleEndian.Uint32(frame[8:]))
+	return fixedError(s.name, binary.LittleEndian.Uint32(frame[8:]), s.size, len(frame))
 }
 
-// OpenObject checks an object that other means led to, such as an object cell
-// or an element of a list.
+// OpenObject is Open for an object that other means led to, such as an object
+// cell or an element of a list.
 func (s *Schema) OpenObject(o Object) (Record, error) {
-	if !s.fits(o.msg, o.off) {
-		return Record{}, s.unfit(o.msg, o.off)
+	if uint64(o.off)+uint64(s.size) > uint64(len(o.msg)) {
+		return Record{}, fixedError(s.name, o.off, s.size, len(o.msg))
 	}
 	return Record{msg: o.msg, off: o.off, depth: o.depth}, nil
 }
 
-// unfit says why the record at off does not fit.
-func (s *Schema) unfit(msg []byte, off uint32) error {
-	if uint64(off)+uint64(s.size) > uint64(len(msg)) {
-		return fixedError(s.name, off, s.size, len(msg))
-	}
+// Check holds every cell of text and bytes against the message and returns a
+// *FrameError that names the first that does not fit: after it, every field of
+// those kinds can be read. Who does not call it calls it when a field's Get
+// says no, to learn why.
+func (s *Schema) Check(r Record) error {
 	for _, f := range s.fields {
-		if f.Kind != "text" && f.Kind != "bytes" {
+		if f.Kind != kindText && f.Kind != kindBytes {
 			continue
 		}
-		pos := int(off) + f.Offset
-		if _, end := follow(msg, pos); end > uint64(len(msg)) {
-			return cellError(msg, pos, s.name+"."+f.Name)
+		pos := int(r.off) + f.Offset
+		if _, end := follow(r.msg, pos); end > uint64(len(r.msg)) {
+			return cellError(r.msg, pos, s.name+"."+f.Name)
 		}
 	}
-	return fixedError(s.name, off, s.size, len(msg))
+	return nil
 }
 
 // Build begins a plain message whose root object is this record. The returned
@@ -226,16 +218,10 @@ func (s *Schema) F32(name string) F32Field { return F32Field{s.add(name, "f32", 
 func (s *Schema) F64(name string) F64Field { return F64Field{s.add(name, "f64", 8, 8)} }
 
 // Text declares a cell of text.
-func (s *Schema) Text(name string) BytesField { return s.cell(name, "text") }
+func (s *Schema) Text(name string) BytesField { return BytesField{s.add(name, kindText, 8, 8)} }
 
 // Bytes declares a cell of bytes.
-func (s *Schema) Bytes(name string) BytesField { return s.cell(name, "bytes") }
-
-func (s *Schema) cell(name, kind string) BytesField {
-	off := s.add(name, kind, 8, 8)
-	s.cells = append(s.cells, off)
-	return BytesField{off}
-}
+func (s *Schema) Bytes(name string) BytesField { return BytesField{s.add(name, kindBytes, 8, 8)} }
 
 // Fixed declares n bytes in place.
 func (s *Schema) Fixed(name string, n int) FixedField {

@@ -80,13 +80,18 @@ func (f BoolField) Get(r Record) bool { return U8Field(f).Get(r) != 0 }
 // Set writes the field.
 func (f BoolField) Set(o ObjectBuilder, v bool) { o.SetBool(int(f.off), v) }
 
-// Get reads the field; nothing for a null cell. The result aliases the frame.
-func (f BytesField) Get(r Record) []byte {
+// Get reads the field; nothing for a null cell, and ok is false when the cell
+// is malformed: Schema.Check then says how. The result aliases the frame.
+func (f BytesField) Get(r Record) (v []byte, ok bool) {
 	pos := uint64(r.off) + uint64(f.off)
 	cell := binary.LittleEndian.Uint64(r.msg[pos : pos+8])
-	start := pos + cell&math.MaxUint32
+	rel := cell & math.MaxUint32
+	start := pos + rel
 	end := start + cell>>32
-	return r.msg[start:end:end]
+	if end > uint64(len(r.msg)) || rel == 0 && cell != 0 {
+		return nil, false
+	}
+	return r.msg[start:end:end], true
 }
 
 // Set appends v to the tail; an empty value is written as null.

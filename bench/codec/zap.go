@@ -37,10 +37,12 @@ func ParseRequest(frame []byte, r *Request) error {
 	if err != nil {
 		return err
 	}
-	r.ID = requestID.Get(rec)
-	r.Block = requestBlock.Get(rec)
-	r.Method = requestMethod.Get(rec)
-	r.Account = requestAccount.Get(rec)
+	method, ok1 := requestMethod.Get(rec)
+	account, ok2 := requestAccount.Get(rec)
+	if !ok1 || !ok2 {
+		return requestSchema.Check(rec)
+	}
+	r.ID, r.Block, r.Method, r.Account = requestID.Get(rec), requestBlock.Get(rec), method, account
 	return nil
 }
 
@@ -61,9 +63,10 @@ func ParseResponse(frame []byte, r *Response) error {
 	if err != nil {
 		return err
 	}
-	r.ID = responseID.Get(rec)
-	r.Balance = responseBalance.Get(rec)
-	r.Nonce = responseNonce.Get(rec)
-	r.BlockHash = responseHash.Get(rec)
+	hash, ok := responseHash.Get(rec)
+	if !ok {
+		return responseSchema.Check(rec)
+	}
+	r.ID, r.Balance, r.Nonce, r.BlockHash = responseID.Get(rec), responseBalance.Get(rec), responseNonce.Get(rec), hash
 	return nil
 }
