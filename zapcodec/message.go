@@ -82,3 +82,24 @@ func (m Message) Root(fixed int) (Object, error) {
 func fixedError(field string, off uint32, fixed, size int) error {
 	return fail(errFixed, int(off), field, "a fixed section of "+strconv.Itoa(fixed)+" bytes does not fit into the message of "+strconv.Itoa(size))
 }
+
+// AppendMessage appends a message made of a header and all the bytes that
+// follow it; the header's size may be 0 and is then filled in. It refuses what
+// Open would refuse.
+func AppendMessage(dst []byte, h Header, rest []byte) ([]byte, error) {
+	size := HeaderLen + len(rest)
+	if size > maxMessage {
+		return nil, tooLargeToWrite(size)
+	}
+	if h.Size == 0 {
+		h.Size = uint32(size)
+	}
+	start := len(dst)
+	dst = binary.LittleEndian.AppendUint64(dst, magic|uint64(h.Version)<<32|uint64(h.Flags)<<48)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(h.Root)|uint64(h.Size)<<32)
+	dst = append(dst, rest...)
+	if !sound(dst[start:]) {
+		return nil, openError(dst[start:])
+	}
+	return dst, nil
+}
