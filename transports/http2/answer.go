@@ -13,6 +13,8 @@ func (s *serverStream) Started() bool { return s.started.Load() }
 
 // begin marks the final head as sent; an answer is given once.
 func (s *serverStream) begin() error {
+	s.heads.Lock()
+	defer s.heads.Unlock()
 	if s.started.Load() {
 		return errAnswered
 	}
@@ -22,25 +24,28 @@ func (s *serverStream) begin() error {
 
 // Interim implements exchange.Responder.
 func (s *serverStream) Interim(h *exchange.Head) error {
-	if s.started.Load() {
-		return errAnswered
-	}
 	if h.Status == 101 {
 		return nil // HTTP/2 has none (RFC 9113, section 8.6)
 	}
-	if h.Status == 100 {
-		if s.continued {
-			return nil
-		}
+	s.heads.Lock()
+	defer s.heads.Unlock()
+	switch {
+	case s.started.Load():
+		return errAnswered
+	case h.Status == 100 && s.continued:
+		return nil
+	case h.Status == 100:
 		s.continued = true
 	}
-	err := s.sendHead(func(b []byte) []byte { return appendFields(appendStatus(b, h.Status), h) }, nil, false)
+	err := s.sendHead(func(b []byte) []byte { return appendFields(appendStatus(b, h.Status), h, exchange.Unknown) }, nil, false)
 	s.c.out.flush()
 	return s.failed(err)
 }
 
 // sendContinue implements continuer.
 func (s *serverStream) sendContinue() {
+	s.heads.Lock()
+	defer s.heads.Unlock()
 	if s.started.Load() || s.continued {
 		return
 	}
@@ -56,7 +61,7 @@ func appendAnswer(b []byte, h *exchange.Head, length int64) []byte {
 	if length >= 0 {
 		b = appendContentLength(b, length)
 	}
-	return appendFields(b, h)
+	return appendFields(b, h, exchange.Unknown)
 }
 
 // Respond implements exchange.Responder.
@@ -106,10 +111,10 @@ func lengthOfNone(m exchange.Method, h *exchange.Head) int64 {
 	switch {
 	case h.Status/100 == 1 || h.Status == 204:
 		return -1
-	case m == exchange.HEAD || h.Status == 304:
+	case m == exchange.HEAD || h.Status == 304 || h.Length == 0:
 		return h.Length
 	}
-	return 0
+	return -1 // END_STREAM says it all
 }
 
 // failed tells the handler whose fault an error is. A body that failed cuts
@@ -128,7 +133,6 @@ func (s *serverStream) failed(err error) error {
 
 // cut ends the stream with RST_STREAM.
 func (s *serverStream) cut(code ErrCode) {
-	s.aborted = true
 	if s.c.kill(&s.stream, errUnfinished, code) {
 		s.c.out.flush()
 	}
@@ -253,7 +257,7 @@ func (s *serverStream) Tunnel(h *exchange.Head) (exchange.Tunnel, error) {
 	s.c.mu.Lock()
 	s.stream.tunnel = true
 	s.c.mu.Unlock()
-	err := s.sendHead(func(b []byte) []byte { return appendFields(appendStatus(b, 200), h) }, nil, false)
+	err := s.sendHead(func(b []byte) []byte { return appendFields(appendStatus(b, 200), h, exchange.Unknown) }, nil, false)
 	s.c.out.flush()
 	if err != nil {
 		return nil, s.failed(err)

@@ -38,6 +38,7 @@ type conn struct {
 	partial    atomic.Int64 // coarse time since when a frame or field section is incomplete
 	done       atomic.Int64 // streams that came to a proper end
 	sentFrames atomic.Int64 // of DATA
+	heard      atomic.Int64 // coarse time of the last frame; clients alone keep it
 
 	recvWindow atomic.Int64 // what the peer may still send
 	owed       atomic.Int64 // read and not yet given back
@@ -196,8 +197,7 @@ func (c *conn) alive(s *stream) error {
 }
 
 // endLocal notes that we end s, and gives the code of the RST_STREAM that is to
-// follow, or noReset: a request whose rest nobody will read is cut off (RFC
-// 9113, section 8.1).
+// follow the answer to a malformed request, or noReset.
 func (c *conn) endLocal(s *stream) (after ErrCode, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,24 +208,25 @@ func (c *conn) endLocal(s *stream) (after ErrCode, err error) {
 		return noReset, errStreamClosed
 	}
 	s.localEnd = true
-	c.done.Add(1)
-	after = noReset
-	switch {
-	case c.server && !s.tunnel && (!s.remoteEnd || s.after != NoError):
-		after = s.after
-		c.recent.add(s.id)
-	case !s.remoteEnd:
-		return noReset, nil
+	if s.after == NoError {
+		c.done.Add(1)
+	}
+	if !s.remoteEnd {
+		return noReset, nil // the rest of the request is cut off once the handler has returned
 	}
 	c.unlist(s)
-	return after, nil
+	if s.after == NoError {
+		return noReset, nil
+	}
+	c.recent.add(s.id)
+	return s.after, nil
 }
 
 // endRemote notes that the peer has ended s.
 func (c *conn) endRemote(s *stream) {
 	c.mu.Lock()
 	s.remoteEnd = true
-	if s.localEnd {
+	if s.localEnd && s.after == NoError {
 		c.unlist(s)
 	}
 	c.mu.Unlock()
@@ -258,6 +259,9 @@ func (c *conn) kill(s *stream, err error, code ErrCode) bool {
 		return false
 	}
 	s.err = err
+	if s.id == 0 {
+		code = noReset // a call that has sent nothing
+	}
 	if code != noReset {
 		c.recent.add(s.id)
 		s.cut.Store(true)

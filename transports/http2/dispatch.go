@@ -23,9 +23,9 @@ type serverStream struct {
 
 	rated bool // a minimum rate is asked of the body
 
+	heads     sync.Mutex // orders interim heads, which the body's reader may send, and the final one
 	started   atomic.Bool
 	continued bool
-	aborted   bool
 }
 
 var serverStreams = sync.Pool{New: func() any { return new(serverStream) }}
@@ -36,7 +36,7 @@ func (c *Conn) newStream(id uint32) *serverStream {
 	s.stream.init(&c.conn, s, id)
 	s.sent = &s.x.BytesOut
 	s.dispatched, s.awaits, s.rated, s.waited = false, false, false, 0
-	s.continued, s.aborted = false, false
+	s.continued = false
 	s.started.Store(false)
 	s.x.Reset(c.info)
 	s.x.Response.Reset(nil)
@@ -301,6 +301,7 @@ func (c *Conn) endWorkers() {
 // finish ends the stream after its handler has returned.
 func (s *serverStream) finish() {
 	c := s.sc
+	s.sink.free()
 	if c.kill(&s.stream, errUnfinished, s.endCode()) {
 		c.out.flush()
 	}
@@ -309,9 +310,15 @@ func (s *serverStream) finish() {
 }
 
 // endCode is the code for a stream whose handler has returned before its end.
+// The rest of a request that was answered is cut off (RFC 9113, section 8.1).
 func (s *serverStream) endCode() ErrCode {
-	if s.tunnel {
+	s.sc.mu.Lock()
+	defer s.sc.mu.Unlock()
+	switch {
+	case s.tunnel:
 		return Cancel
+	case s.localEnd:
+		return s.after
 	}
 	return InternalError
 }

@@ -40,6 +40,7 @@ var (
 	errStalled      = errors.New("http2: the peer has not made room for data in time")
 	errIdleStream   = errors.New("http2: stream idle for too long")
 	errWriteTimeout = errors.New("http2: the peer has not read in time")
+	errTooManyHeads = errors.New("http2: too many interim answers wait to be read")
 	errUnfinished   = errors.New("http2: the answer was not finished")
 	errTooLong      = errors.New("http2: the body is longer than its Content-Length")
 	errTooShort     = errors.New("http2: the body is shorter than its Content-Length")

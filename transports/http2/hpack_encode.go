@@ -102,8 +102,9 @@ func appendContentLength(b []byte, n int64) []byte {
 }
 
 // appendFields writes the live fields of h without those that belong to one
-// hop or to HTTP/1's framing (RFC 9113, section 8.2.2).
-func appendFields(b []byte, h *exchange.Head) []byte {
+// hop or to HTTP/1's framing (RFC 9113, section 8.2.2), and without those of the
+// known name skip.
+func appendFields(b []byte, h *exchange.Head, skip exchange.Name) []byte {
 	for i := range h.Len() {
 		if h.Dropped(i) {
 			continue
@@ -112,6 +113,9 @@ func appendFields(b []byte, h *exchange.Head) []byte {
 		case exchange.Connection, exchange.KeepAlive, exchange.ProxyConnection, exchange.TransferEncoding,
 			exchange.Upgrade, exchange.TE, exchange.ContentLength, exchange.Host, exchange.HTTP2Settings:
 		default:
+			if id == skip && id != exchange.Unknown {
+				continue
+			}
 			b = appendField(b, id, h.Name(i), h.Value(i))
 		}
 	}

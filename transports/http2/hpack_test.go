@@ -109,7 +109,7 @@ func TestEncoderIsReadByTheOtherDecoder(t *testing.T) {
 		h.AddString(f[0], f[1])
 	}
 	for _, status := range []int{200, 204, 206, 304, 400, 404, 500, 103, 418, 999} {
-		b := appendFields(appendContentLength(appendStatus(nil, status), 1<<40), h)
+		b := appendFields(appendContentLength(appendStatus(nil, status), 1<<40), h, exchange.Unknown)
 		list, err := hpack.NewDecoder(0, nil).DecodeFull(b)
 		if err != nil {
 			t.Fatal(err)
@@ -179,7 +179,7 @@ func BenchmarkDecode(b *testing.B) {
 			{"accept", "*/*"},
 			{"authorization", "Bearer abcdefghijklmnopqrstuvwxyz"},
 		} {
-			enc.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+			_ = enc.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
 		}
 		return bytes.Clone(buf.Bytes())
 	}

@@ -96,7 +96,27 @@ func (in *inbound) finish() error {
 func (in *inbound) fail(err error) {
 	in.mu.Lock()
 	if in.err == nil && !in.end {
-		in.err = err
+		in.err = cutBy(err)
+	}
+	in.ready.Broadcast()
+	in.mu.Unlock()
+}
+
+// cutBy is err as a consumer may see it: only a body's own end is io.EOF.
+func cutBy(err error) error {
+	if err == io.EOF { //nolint:errorlint // wrapped, it is not taken for the end
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// breakOff lets the consumer learn err at once; what it has not read is lost.
+func (in *inbound) breakOff(err error) {
+	in.mu.Lock()
+	if !in.closed {
+		in.err, in.end = cutBy(err), false
+		in.next.release()
+		in.next = nil
 	}
 	in.ready.Broadcast()
 	in.mu.Unlock()

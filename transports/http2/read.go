@@ -115,12 +115,16 @@ func (c *conn) readData(f frameHeader) error {
 		return c.discardData(f, n+pad)
 	}
 	defer s.unref()
-	if s.remoteEnd {
-		c.fault(s, errStreamClosed, StreamClosed)
+	if s.remoteEnd || s.headless {
+		code := StreamClosed
+		if s.headless {
+			code = ProtocolError
+		}
+		c.fault(s, &StreamError{Code: code}, code)
 		return c.skip(n+pad, f.length)
 	}
 	if !s.in.take(f.length, f.length-n) {
-		c.fault(s, errStreamClosed, FlowControlError)
+		c.fault(s, &StreamError{Code: FlowControlError}, FlowControlError)
 		return c.skip(n+pad, f.length)
 	}
 	if f.length > n {

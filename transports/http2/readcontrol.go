@@ -67,14 +67,21 @@ func (c *conn) readSettings(f frameHeader, p []byte) error {
 	if err := c.budget.spend(1 + len(p)/settingLen/4); err != nil {
 		return err
 	}
-	for ; len(p) > 0; p = p[settingLen:] {
-		if err := c.setting(settingID(uint16(p[0])<<8|uint16(p[1])), be32(p[2:])); err != nil {
-			return err
+	// The output stays locked, so that no frame that needs the new values goes before
+	// their acknowledgement.
+	var err error
+	if e := c.control(func(b []byte) []byte {
+		for ; len(p) > 0 && err == nil; p = p[settingLen:] {
+			err = c.setting(settingID(uint16(p[0])<<8|uint16(p[1])), be32(p[2:]))
 		}
-	}
-	if err := c.control(func(b []byte) []byte {
+		if err != nil {
+			return b
+		}
 		return appendFrameHeader(b, 0, frameSettings, flagAck, connectionStream)
-	}); err != nil {
+	}); err == nil {
+		err = e
+	}
+	if err != nil {
 		return err
 	}
 	if !c.settled {

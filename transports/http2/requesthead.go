@@ -169,7 +169,7 @@ func (c *Conn) readRequest(h *exchange.Head, block []byte) (*exchange.Refusal, e
 	h.SetVersion("HTTP/2.0")
 	if sec.refusal != nil {
 		// The rest of the checks still brings what can be read into form, for the log.
-		exchange.CheckRequest(h, exchange.HTTP2, 0, &c.o.Limits)
+		_ = exchange.CheckRequest(h, exchange.HTTP2, 0, &c.o.Limits)
 		return sec.refusal, nil
 	}
 	r := exchange.CheckRequest(h, exchange.HTTP2, 0, &c.o.Limits)

@@ -67,7 +67,6 @@ type Conn struct {
 	drainAt   int64 // coarse time of the first GOAWAY
 	parked    []*worker
 	workers   int
-	bodies    int // streams whose bodies are still to come
 }
 
 // drainState is how far the end in good order has come.
@@ -290,7 +289,7 @@ func (c *Conn) stopIfDrained() {
 }
 
 // Close cuts the connection.
-func (c *Conn) Close() { c.nc.Close() }
+func (c *Conn) Close() { _ = c.nc.Close() }
 
 // goAway implements endpoint: a client that goes away only stops opening streams.
 func (c *Conn) goAway(uint32, ErrCode, string) {}

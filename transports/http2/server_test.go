@@ -2,7 +2,6 @@ package http2
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	xhttp2 "golang.org/x/net/http2"
 
 	"github.com/hanzoai/pqgw/exchange"
 )
@@ -94,28 +92,27 @@ func serve(t testing.TB, o *Options) *server {
 	return s
 }
 
-// transport is x/net's client with prior knowledge.
-func transport(t testing.TB) *xhttp2.Transport {
-	tr := &xhttp2.Transport{
-		AllowHTTP: true,
-		DialTLSContext: func(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, addr)
-		},
-	}
+// transport is Go's own client with prior knowledge.
+func transport(t testing.TB) *http.Transport {
+	tr := &http.Transport{Protocols: new(http.Protocols), DisableCompression: true}
+	tr.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(tr.CloseIdleConnections)
 	return tr
 }
 
-func get(t *testing.T, tr http.RoundTripper, url string) (*http.Response, string) {
-	t.Helper()
-	req, err := http.NewRequest(http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return do(t, tr, req)
+// seen is an answer as a client has read it.
+type seen struct {
+	status          int
+	header, trailer http.Header
+	body            string
 }
 
-func do(t *testing.T, tr http.RoundTripper, req *http.Request) (*http.Response, string) {
+func get(t *testing.T, tr http.RoundTripper, url string) seen {
+	t.Helper()
+	return do(t, tr, mustRequest(url))
+}
+
+func do(t *testing.T, tr http.RoundTripper, req *http.Request) seen {
 	t.Helper()
 	res, err := tr.RoundTrip(req)
 	if err != nil {
@@ -126,7 +123,7 @@ func do(t *testing.T, tr http.RoundTripper, req *http.Request) (*http.Response, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res, string(b)
+	return seen{res.StatusCode, res.Header, res.Trailer, string(b)}
 }
 
 func TestARequestIsServed(t *testing.T) {
@@ -136,9 +133,9 @@ func TestARequestIsServed(t *testing.T) {
 	})})
 	tr := transport(t)
 	for range 3 {
-		res, body := get(t, tr, "http://"+s.addr+"/a?b=c")
-		if res.StatusCode != 200 || body != "GET "+s.addr+" /a?b=c http" || res.Header.Get("Content-Type") != "text/plain" {
-			t.Fatalf("%d %q %v", res.StatusCode, body, res.Header)
+		a := get(t, tr, "http://"+s.addr+"/a?b=c")
+		if a.status != 200 || a.body != "GET "+s.addr+" /a?b=c http" || a.header.Get("Content-Type") != "text/plain" {
+			t.Fatalf("%+v", a)
 		}
 	}
 }
@@ -166,11 +163,11 @@ func TestBodiesArriveWholeBothWays(t *testing.T) {
 					req.Body = io.NopCloser(io.MultiReader(strings.NewReader(sent)))
 					req.ContentLength = -1
 				}
-				res, body := do(t, tr, req)
-				if body != sent {
-					t.Fatalf("%d bytes came back", len(body))
+				a := do(t, tr, req)
+				if a.body != sent {
+					t.Fatalf("%d bytes came back", len(a.body))
 				}
-				if whole := res.Header.Get("X-Whole") == "true"; declared && size <= wholeBody && !whole {
+				if whole := a.header.Get("X-Whole") == "true"; declared && size <= wholeBody && !whole {
 					t.Error("a small body was not gathered")
 				}
 			})
@@ -191,9 +188,9 @@ func TestTrailersPassBothWays(t *testing.T) {
 	req, _ := http.NewRequest(http.MethodPost, "http://"+s.addr+"/", io.MultiReader(strings.NewReader("body")))
 	req.Header.Set("Te", "trailers")
 	req.Trailer = http.Header{"X-Sum": {"42"}}
-	res, body := do(t, transport(t), req)
-	if body != "body" || res.Trailer.Get("X-Sum") != "42" {
-		t.Errorf("body %q, trailers %v", body, res.Trailer)
+	a := do(t, transport(t), req)
+	if a.body != "body" || a.trailer.Get("X-Sum") != "42" {
+		t.Errorf("body %q, trailers %v", a.body, a.trailer)
 	}
 }
 
@@ -202,6 +199,7 @@ func TestManyStreamsShareAConnection(t *testing.T) {
 		text(x, 200, strings.Repeat(string(x.Request.Target()), 5000))
 	})})
 	tr := transport(t)
+	get(t, tr, "http://"+s.addr+"/") // so that there is a connection to share
 	var wg sync.WaitGroup
 	for i := range 100 {
 		wg.Go(func() {

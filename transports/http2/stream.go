@@ -21,6 +21,8 @@ type stream struct {
 	refs atomic.Int32
 	in   inbound
 
+	headless bool // no DATA may come yet; the reader's own
+
 	// Under c.mu; remoteEnd is written by the reader alone, which may read it freely.
 	wake      sync.Cond // window, or an error
 	window    int64     // what we may send
@@ -52,6 +54,7 @@ func (s *stream) init(c *conn, own owner, id uint32) {
 	s.c, s.own, s.id = c, own, id
 	s.wake.L = &c.mu
 	s.granted, s.queued, s.want, s.blocked = 0, false, 0, 0
+	s.headless = false
 	s.localEnd, s.remoteEnd, s.closed, s.err, s.tunnel, s.after = false, false, false, nil, false, NoError
 	s.cut.Store(false)
 	s.active.Store(c.clock.Load())
@@ -118,7 +121,8 @@ func (s *stream) count(n int) {
 // is long. body, for which the windows have been asked, follows in the same
 // write; with fin the stream ends.
 func (s *stream) sendHead(encode func(b []byte) []byte, body []byte, fin bool) error {
-	after, err := noReset, error(nil)
+	after := noReset
+	var err error
 	if fin {
 		after, err = s.c.endLocal(s)
 	} else {
@@ -194,5 +198,5 @@ func (s *stream) sendLast(p []byte, trailers *exchange.Head) error {
 			return err
 		}
 	}
-	return s.sendHead(func(b []byte) []byte { return appendFields(b, trailers) }, nil, true)
+	return s.sendHead(func(b []byte) []byte { return appendFields(b, trailers, exchange.Unknown) }, nil, true)
 }

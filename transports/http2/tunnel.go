@@ -1,10 +1,7 @@
 package http2
 
 // tunnel is the byte stream of an extended CONNECT (RFC 8441), of either end.
-type tunnel struct {
-	s     *stream
-	ended bool
-}
+type tunnel struct{ s *stream }
 
 // Read implements exchange.Tunnel.
 func (t *tunnel) Read(p []byte) (int, error) { return t.s.in.Read(p) }
