@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -19,7 +20,7 @@ var step = func(string) {}
 // folder. The mode is 0600.
 func writeFile(path string, data []byte) error {
 	dir := filepath.Dir(path)
-	temp, err := writeTemp(dir, data)
+	temp, err := writeTemp(path, data)
 	if err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func replaceFile(path, previous string, data []byte, whole func([]byte) bool) er
 
 // linkOver makes to another name of from, replacing what to was.
 func linkOver(from, to string) error {
-	temp := fmt.Sprintf("%s%s-%d", filepath.Join(filepath.Dir(to), tempPrefix), filepath.Base(to), os.Getpid())
+	temp := filepath.Join(filepath.Dir(to), fmt.Sprintf("%s%s-%d", tempPrefix, filepath.Base(to), os.Getpid()))
 	_ = os.Remove(temp)
 	if err := os.Link(from, temp); err != nil {
 		// File systems without hard links get a copy.
@@ -66,8 +67,9 @@ func linkOver(from, to string) error {
 
 const tempPrefix = ".tmp-"
 
-func writeTemp(dir string, data []byte) (string, error) {
-	f, err := os.CreateTemp(dir, tempPrefix)
+// writeTemp writes data to a file beside path, named after it.
+func writeTemp(path string, data []byte) (string, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix+filepath.Base(path)+"-")
 	if err != nil {
 		return "", err
 	}
@@ -125,15 +127,19 @@ func readLimited(path string) ([]byte, error) {
 	return data[:n], err
 }
 
-// removeTemps deletes temporary files that writers left when they were killed.
-// The caller holds the writer's lock.
-func removeTemps(dir string) error {
-	left, err := filepath.Glob(filepath.Join(dir, tempPrefix+"*"))
+// removeTemps deletes temporary files that writers of the files in dir whose
+// names start with base left when they were killed. The caller holds the lock
+// of those writers.
+func removeTemps(dir, base string) error {
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
-	for _, path := range left {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), tempPrefix+base) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

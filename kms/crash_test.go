@@ -125,6 +125,9 @@ func TestRotatingTheMasterSurvivesAKillAtAnyStep(t *testing.T) {
 		}
 		wantRotated(t, after, master, old[0])
 		if !killed {
+			if n < 30 {
+				t.Errorf("a rotation has only %d steps to be killed at", n-1)
+			}
 			return
 		}
 	}
@@ -159,6 +162,12 @@ func wantRotated(t *testing.T, s *Store, master MasterFile, old *MasterKey) {
 		}
 		_, err = d.open([]*MasterKey{old})
 		wantErr(t, err, ErrNoKey)
+	}
+	for _, dir := range []string{s.Dir(), filepath.Join(s.Dir(), entriesDir), filepath.Dir(master.Path)} {
+		left, err := filepath.Glob(filepath.Join(dir, tempPrefix+"*"))
+		if err != nil || len(left) != 0 {
+			t.Errorf("temporary files left: %v, %v", left, err)
+		}
 	}
 	for _, name := range []string{headerFile, headerPrevious} {
 		data, err := os.ReadFile(filepath.Join(s.Dir(), name))

@@ -273,11 +273,15 @@ func (s *Store) Update(ctx context.Context, name string, kind Kind, purpose stri
 		return info, fail("update", name, ErrKind, "it is "+string(info.Kind))
 	}
 	value, public, err := change(old)
-	defer value.Close()
 	_ = old.Close()
-	if err != nil || value == nil {
+	if err != nil {
+		_ = value.Close()
 		return info, err
 	}
+	if value == nil {
+		return info, nil
+	}
+	defer value.Close()
 	e := Entry{Name: name, Kind: kind, Value: value, Public: public}
 	if err := e.check(); err != nil {
 		return info, err

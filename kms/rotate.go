@@ -41,10 +41,10 @@ func (s *Store) RotateMaster(ctx context.Context, r Rotation) (Rotated, error) {
 		return Rotated{}, err
 	}
 	defer unlock()
-	if err := removeTemps(filepath.Join(s.dir, entriesDir)); err != nil {
+	file, _ := s.opts.Master.(MasterFile)
+	if err := s.sweep(file); err != nil {
 		return Rotated{}, fail("rotate", s.dir, err, "")
 	}
-	file, _ := s.opts.Master.(MasterFile)
 	if !s.pending() {
 		if err := s.begin(file, r); err != nil {
 			return Rotated{}, err
@@ -55,6 +55,16 @@ func (s *Store) RotateMaster(ctx context.Context, r Rotation) (Rotated, error) {
 		return Rotated{}, err
 	}
 	return s.finish(n)
+}
+
+// sweep removes what killed writers left: sealed to an old master, or one
+// itself.
+func (s *Store) sweep(file MasterFile) error {
+	errs := []error{removeTemps(filepath.Join(s.dir, entriesDir), ""), removeTemps(s.dir, "")}
+	if file.Path != "" {
+		errs = append(errs, removeTemps(filepath.Dir(file.Path), filepath.Base(file.Path)+"-"))
+	}
+	return errors.Join(errs...)
 }
 
 func (s *Store) pending() bool {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -168,11 +169,14 @@ func (m MasterCredential) String() string { return "credential " + m.Name }
 type MasterEnv struct {
 	Variable string
 
+	mu    sync.Mutex
 	taken *Secret
 }
 
 // Keys implements Master.
 func (m *MasterEnv) Keys([]Derivation) ([]*MasterKey, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.taken == nil {
 		value, ok := os.LookupEnv(m.Variable)
 		if !ok {
