@@ -19,6 +19,8 @@ type Options struct {
 	Env func(name string) (value string, ok bool)
 	// Resolvers by scheme, for `${scheme:name}`; `file` is there unless it is given here.
 	Resolvers map[string]Resolver
+	// Mounts are the names of upstreams that the program has itself.
+	Mounts []string
 }
 
 // maxExpanded bounds what a scalar may expand to, in bytes: secrets are short,

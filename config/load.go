@@ -46,6 +46,7 @@ func Parse(name string, source []byte, opts Options) (*Tree, Warnings, error) {
 		return nil, warnings, err
 	}
 	tree := decodeTree(r, root, opts)
+	tree.Mount(opts.Mounts...)
 	tree.resolve(r)
 	warnings, err := r.result()
 	if err != nil {

@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Version is the only version of the format that there is.
 const Version = 1
@@ -46,7 +49,17 @@ type Tree struct {
 	Limits Limits `yaml:"limits" early:"true"`
 	// Drain is how the gateway stops.
 	Drain Drain `yaml:"drain"`
+
+	// mounts are upstreams that the program has itself; see Mount.
+	mounts []string
 }
+
+// Mount names upstreams that are handlers of the running program, for routes to
+// refer to. A tree that was built in Go needs it before Resolve.
+func (t *Tree) Mount(names ...string) { t.mounts = append(t.mounts, names...) }
+
+// mounted tells whether the program itself is the upstream.
+func (t *Tree) mounted(name string) bool { return name == Trace || slices.Contains(t.mounts, name) }
 
 // Log is the gateway's own log.
 type Log struct {

@@ -54,6 +54,9 @@ const (
 	numNames
 )
 
+// KnownNames is the number of ids, Unknown included.
+const KnownNames = int(numNames)
+
 // canonical holds the usual HTTP/1 spelling of each known name.
 var canonical = [numNames]string{
 	Accept: "Accept", AcceptEncoding: "Accept-Encoding", AltSvc: "Alt-Svc",

@@ -11,6 +11,7 @@ import (
 	"github.com/hanzoai/pqgw/handshake"
 	"github.com/hanzoai/pqgw/transports/deadline"
 	"github.com/hanzoai/pqgw/transports/http1"
+	"github.com/hanzoai/pqgw/transports/http2"
 	"github.com/hanzoai/pqgw/transports/stream"
 )
 
@@ -34,12 +35,15 @@ var ErrScheme = errors.New("no transport for this scheme")
 func NewDialer(scheme, address string, s DialSettings) (exchange.Dialer, error) {
 	d := &dialer{address: address, network: "tcp", settings: s}
 	d.h1 = http1.ClientOptions{Watch: s.Watch, Limits: s.Limits}
+	d.h2Options = http2.ClientOptions{Limits: s.Limits}
 	switch scheme {
 	case "http":
 	case "unix":
 		d.network = "unix"
 	case "https":
 		d.secure = true
+	case "h2c":
+		d.h2 = true
 	default:
 		return nil, fmt.Errorf("%w: %s", ErrScheme, scheme)
 	}
@@ -51,9 +55,10 @@ func NewDialer(scheme, address string, s DialSettings) (exchange.Dialer, error) 
 
 type dialer struct {
 	network, address string
-	secure           bool
+	secure, h2       bool
 	settings         DialSettings
 	h1               http1.ClientOptions
+	h2Options        http2.ClientOptions
 }
 
 // tcp sets no keep-alive of its own per connection but the kernel's: an
@@ -74,6 +79,10 @@ func (d *dialer) Dial(ctx context.Context) (exchange.ClientConn, error) {
 			_ = nc.Close()
 			return nil, err
 		}
+	}
+	if d.h2 || info.Secure && info.Facts.ALPN == alpnH2 {
+		info.Protocol = exchange.HTTP2
+		return http2.NewClientConn(newPlainConn(s), info, &d.h2Options), nil
 	}
 	info.Protocol = exchange.HTTP1
 	return http1.NewClientConn(s, info, &d.h1), nil

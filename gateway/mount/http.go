@@ -112,13 +112,22 @@ func requestOf(ctx context.Context, x *exchange.Exchange, body *requestBody) (*h
 	return r.WithContext(ctx), nil
 }
 
+// keys are the known names as http.Header has them: "X-Pq-Group", not "X-PQ-Group".
+var keys = func() (k [256]string) {
+	for id := range exchange.KnownNames {
+		k[id] = textproto.CanonicalMIMEHeaderKey(exchange.Name(id).String())
+	}
+	return k
+}()
+
+// headerOf is the head's fields as net/http has them.
 func headerOf(h *exchange.Head) http.Header {
 	header := make(http.Header, h.Live())
 	for i := range h.Len() {
 		if h.Dropped(i) {
 			continue
 		}
-		key := h.ID(i).String()
+		key := keys[h.ID(i)]
 		if key == "" {
 			key = textproto.CanonicalMIMEHeaderKey(string(h.Name(i)))
 		}
