@@ -1,0 +1,156 @@
+package bench
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// sysctls that change what the network does.
+var sysctls = []string{
+	"net/core/default_qdisc", "net/core/rmem_max", "net/core/wmem_max", "net/core/somaxconn",
+	"net/core/netdev_max_backlog", "net/ipv4/tcp_congestion_control", "net/ipv4/tcp_rmem",
+	"net/ipv4/tcp_wmem", "net/ipv4/ip_local_port_range", "net/ipv4/udp_mem",
+}
+
+func readSystem(e *Environment) {
+	e.CPU, e.Virtual = cpuModel()
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		e.Kernel = unix.ByteSliceToString(u.Release[:])
+	}
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		e.Memory = uint64(info.Totalram) * uint64(info.Unit)
+	}
+	if g := readLine("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"); g != "" {
+		e.Governor = g
+	} else if e.Virtual {
+		e.Governor = "the hypervisor's"
+	}
+	e.Sysctl = make(map[string]string)
+	for _, name := range sysctls {
+		if v := readLine("/proc/sys/" + name); v != "" {
+			e.Sysctl[strings.ReplaceAll(name, "/", ".")] = strings.Join(strings.Fields(v), " ")
+		}
+	}
+	e.Interfaces = interfaces()
+}
+
+func readLine(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+func cpuModel() (model string, virtual bool) {
+	model = "unknown"
+	for line := range strings.Lines(readLine("/proc/cpuinfo")) {
+		key, value, _ := strings.Cut(line, ":")
+		switch strings.TrimSpace(key) {
+		case "model name":
+			model = strings.TrimSpace(value)
+		case "flags":
+			virtual = strings.Contains(value, " hypervisor")
+		}
+	}
+	return model, virtual
+}
+
+// interfaces are those that are up.
+func interfaces() []Interface {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil
+	}
+	qdiscs := qdiscNames()
+	var out []Interface
+	for _, i := range all {
+		if i.Flags&net.FlagUp == 0 {
+			continue
+		}
+		dir := filepath.Join("/sys/class/net", i.Name)
+		driver, _ := os.Readlink(filepath.Join(dir, "device/driver"))
+		if driver != "" {
+			driver = filepath.Base(driver)
+		}
+		rx, _ := filepath.Glob(filepath.Join(dir, "queues/rx-*"))
+		tx, _ := filepath.Glob(filepath.Join(dir, "queues/tx-*"))
+		out = append(out, Interface{
+			Name: i.Name, MTU: i.MTU, Driver: driver, RxQueues: len(rx), TxQueues: len(tx),
+			Qdisc: qdiscs[i.Index], Offloads: offloads(i.Name),
+		})
+	}
+	return out
+}
+
+// qdiscNames asks rtnetlink for the queueing discipline of each interface.
+func qdiscNames() map[int]string {
+	out := make(map[int]string)
+	data, err := syscall.NetlinkRIB(syscall.RTM_GETLINK, syscall.AF_UNSPEC)
+	if err != nil {
+		return out
+	}
+	messages, err := syscall.ParseNetlinkMessage(data)
+	if err != nil {
+		return out
+	}
+	for i := range messages {
+		if messages[i].Header.Type != syscall.RTM_NEWLINK || len(messages[i].Data) < syscall.SizeofIfInfomsg {
+			continue
+		}
+		index := (*syscall.IfInfomsg)(unsafe.Pointer(&messages[i].Data[0])).Index
+		attributes, err := syscall.ParseNetlinkRouteAttr(&messages[i])
+		if err != nil {
+			continue
+		}
+		for _, a := range attributes {
+			if a.Attr.Type == syscall.IFLA_QDISC {
+				out[int(index)] = string(bytes.TrimRight(a.Value, "\x00"))
+			}
+		}
+	}
+	return out
+}
+
+// The questions of ethtool(8) that are answered with one word, from
+// linux/ethtool.h.
+var ethtoolWords = map[string]uint32{"rx-checksum": 0x14, "tx-checksum": 0x16, "tso": 0x1e, "gso": 0x23, "gro": 0x2b}
+
+// offloads are the interface's; nil where it cannot be asked.
+func offloads(name string) map[string]bool {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var out map[string]bool
+	for feature, command := range ethtoolWords {
+		ask := struct{ command, answer uint32 }{command: command}
+		var request struct {
+			name [unix.IFNAMSIZ]byte
+			data unsafe.Pointer
+			_    [24 - strconv.IntSize/8]byte // struct ifreq has 24 bytes behind the name
+		}
+		copy(request.name[:unix.IFNAMSIZ-1], name)
+		request.data = unsafe.Pointer(&ask)
+		_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
+		if e != 0 {
+			continue
+		}
+		if out == nil {
+			out = make(map[string]bool)
+		}
+		out[feature] = ask.answer != 0
+	}
+	return out
+}

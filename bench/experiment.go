@@ -1,0 +1,210 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Experiment compares arms in interleaved rounds.
+type Experiment struct {
+	Name    string // within the bench
+	Title   string
+	Note    string
+	Metrics []Metric
+	Arms    []Arm
+	Rounds  int     // 0 means the run's
+	Share   float64 // of the bench's time, in (0, 1]
+	Plots   []Plot
+	Versus  *Versus
+}
+
+// Arm is one of the things an experiment compares.
+type Arm struct {
+	Name   string
+	Labels map[string]string
+	// Missing is why there is nothing to measure; such an arm is only listed.
+	Missing string
+	// Open makes ready: processes, connections. What it costs is not counted.
+	Open func(ctx context.Context) (Runner, error)
+}
+
+// Slice bounds one round of one arm: whichever comes first.
+type Slice struct {
+	For time.Duration `json:"for"` // wall time
+	Ops int           `json:"ops"` // operations; 0 means no bound
+}
+
+// Over reports whether a slice that began then and has done ops is used up. At
+// least one operation is always done.
+func (s Slice) Over(began time.Time, ops int) bool {
+	return ops > 0 && (s.Ops > 0 && ops >= s.Ops || time.Since(began) >= s.For)
+}
+
+// Runner is an arm that is ready.
+type Runner interface {
+	// Round does the arm's work for a slice and tells what it took.
+	Round(ctx context.Context, s Slice) (Sample, error)
+	// Close ends the arm.
+	Close() error
+}
+
+// RunnerFunc is a Runner without anything to close.
+type RunnerFunc func(ctx context.Context, s Slice) (Sample, error)
+
+// Round calls f.
+func (f RunnerFunc) Round(ctx context.Context, s Slice) (Sample, error) { return f(ctx, s) }
+
+// Close does nothing.
+func (f RunnerFunc) Close() error { return nil }
+
+// Measure runs an experiment: every arm is opened and warmed up, then the
+// rounds run all arms in turn. An arm that fails says so in its cell and sits
+// out the rest. The error is ctx's.
+func (s *Session) Measure(ctx context.Context, e Experiment) (*ExperimentData, error) {
+	m := s.newMeasurement(e)
+	s.data.Experiments = append(s.data.Experiments, m.data)
+	defer m.close()
+	m.warmUp(ctx)
+	for round := range m.data.Rounds {
+		m.round(ctx, round)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	m.summarise()
+	return m.data, ctx.Err()
+}
+
+// measurement is an experiment under way.
+type measurement struct {
+	session *Session
+	arms    []Arm
+	runners []Runner // nil for arms that are missing or have failed
+	slice   Slice
+	data    *ExperimentData
+}
+
+func (s *Session) newMeasurement(e Experiment) *measurement {
+	d := &ExperimentData{Name: e.Name, Title: e.Title, Note: e.Note, Metrics: e.Metrics, Plots: e.Plots, Versus: e.Versus, Rounds: s.rounds(e)}
+	m := &measurement{session: s, arms: e.Arms, runners: make([]Runner, len(e.Arms)), data: d}
+	there := 0
+	for _, a := range e.Arms {
+		d.Cells = append(d.Cells, &Cell{Name: a.Name, Labels: a.Labels, Missing: a.Missing})
+		if a.Missing == "" {
+			there++
+		}
+	}
+	// Warm-up counts as half a round.
+	m.slice = Slice{Ops: s.Ops, For: time.Duration(e.Share * float64(s.budget) / ((float64(d.Rounds) + 0.5) * float64(max(1, there))))}
+	return m
+}
+
+func (s *Session) rounds(e Experiment) int {
+	switch {
+	case s.Rounds > 0:
+		return s.Rounds
+	case e.Rounds > 0:
+		return e.Rounds
+	case s.Quick:
+		return quickRounds
+	}
+	return fullRounds
+}
+
+// warmUp opens every arm and lets it run for half a slice, which is thrown away.
+func (m *measurement) warmUp(ctx context.Context) {
+	for i, a := range m.arms {
+		if a.Missing != "" || ctx.Err() != nil {
+			continue
+		}
+		m.session.Progress.step(m.data.Name, "warm-up", a.Name)
+		r, err := a.Open(ctx)
+		if err != nil {
+			m.data.Cells[i].Failed = err.Error()
+			continue
+		}
+		m.runners[i] = r
+		if _, err := r.Round(ctx, Slice{Ops: m.slice.Ops, For: m.slice.For / 2}); err != nil {
+			m.fail(i, err)
+		}
+	}
+}
+
+func (m *measurement) round(ctx context.Context, round int) {
+	before := m.session.machine()
+	for i := range m.arms {
+		if m.runners[i] == nil || ctx.Err() != nil {
+			continue
+		}
+		m.session.Progress.step(m.data.Name, fmt.Sprintf("round %d of %d", round+1, m.data.Rounds), m.arms[i].Name)
+		began := time.Now()
+		sample, err := m.runners[i].Round(ctx, m.slice)
+		if err != nil {
+			m.fail(i, err)
+			continue
+		}
+		sample.Round = round
+		if sample.Seconds == 0 {
+			sample.Seconds = time.Since(began).Seconds()
+		}
+		m.data.Cells[i].Samples = append(m.data.Cells[i].Samples, sample)
+	}
+	m.data.Quiet = append(m.data.Quiet, between(m.session.load, before, m.session.machine()))
+}
+
+func (m *measurement) fail(i int, err error) {
+	m.data.Cells[i].Failed = err.Error()
+	_ = m.runners[i].Close()
+	m.runners[i] = nil
+}
+
+func (m *measurement) close() {
+	for i, r := range m.runners {
+		if r == nil {
+			continue
+		}
+		if err := r.Close(); err != nil && m.data.Cells[i].Failed == "" {
+			m.data.Cells[i].Failed = err.Error()
+		}
+	}
+}
+
+func (m *measurement) summarise() {
+	for _, c := range m.data.Cells {
+		c.Stats = make(map[string]Stat)
+		for _, metric := range m.data.Metrics {
+			if s, ok := m.data.summarise(c, metric); ok {
+				c.Stats[metric.Name] = s
+			}
+		}
+	}
+}
+
+// summarise takes all samples of what holds on a busy machine, and those of
+// quiet rounds of what does not: more than half of them, or none.
+func (e *ExperimentData) summarise(c *Cell, metric Metric) (Stat, bool) {
+	var values []float64
+	why, all := "", 0
+	for _, s := range c.Samples {
+		v, ok := s.Values[metric.Name]
+		if !ok {
+			continue
+		}
+		all++
+		if metric.Kind.NeedsQuiet() && s.Round < len(e.Quiet) {
+			if reason := e.Quiet[s.Round].Why(); reason != "" {
+				why = reason
+				continue
+			}
+		}
+		values = append(values, v)
+	}
+	switch {
+	case all == 0:
+		return Stat{}, false
+	case why != "" && 2*len(values) <= all:
+		return Stat{N: len(values), NotMeasured: why}, true
+	}
+	return Summarise(values), true
+}

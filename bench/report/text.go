@@ -1,0 +1,110 @@
+// Package report turns results into what people read: text for a terminal,
+// report.md, and one self-contained report.html with plots as SVG.
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/hanzoai/pqgw/bench"
+)
+
+// Text writes the results for a terminal.
+func Text(w io.Writer, r *bench.Results) error {
+	for _, b := range r.Benches {
+		fmt.Fprintf(w, "%s (%.0f s)\n", b.Title, b.Seconds)
+		if b.Missing != "" {
+			fmt.Fprintf(w, "  not there: %s\n", b.Missing)
+		}
+		for _, e := range b.Experiments {
+			if err := textTable(w, experimentTable(e)); err != nil {
+				return err
+			}
+		}
+		for _, t := range b.Tables {
+			if err := textTable(w, t); err != nil {
+				return err
+			}
+		}
+		for _, n := range b.Notes {
+			fmt.Fprintf(w, "\n%s\n", n)
+		}
+		fmt.Fprintln(w)
+	}
+	return nil
+}
+
+func textTable(w io.Writer, t bench.Table) error {
+	fmt.Fprintf(w, "\n%s\n", t.Title)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "  "+strings.Join(t.Columns, "\t"))
+	for _, row := range t.Rows {
+		fmt.Fprintln(tw, "  "+strings.Join(row, "\t"))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	if t.Note != "" {
+		fmt.Fprintf(w, "  %s\n", t.Note)
+	}
+	return nil
+}
+
+// experimentTable lays an experiment out: a row for each cell, a column for
+// each metric that any cell has.
+func experimentTable(e *bench.ExperimentData) bench.Table {
+	t := bench.Table{Title: e.Title, Columns: []string{"arm"}}
+	var metrics []bench.Metric
+	for _, m := range e.Metrics {
+		if slices.ContainsFunc(e.Cells, func(c *bench.Cell) bool { _, ok := c.Stats[m.Name]; return ok }) {
+			metrics = append(metrics, m)
+			t.Columns = append(t.Columns, m.Title+", "+m.Unit)
+		}
+	}
+	whys := make(map[string]bool)
+	for _, c := range e.Cells {
+		row := []string{c.Name}
+		switch {
+		case c.Missing != "":
+			row = append(row, "not there: "+c.Missing)
+		case c.Failed != "":
+			row = append(row, "failed: "+c.Failed)
+		default:
+			for _, m := range metrics {
+				s, ok := c.Stats[m.Name]
+				switch {
+				case !ok:
+					row = append(row, "")
+				case s.NotMeasured != "":
+					whys[s.NotMeasured] = true
+					row = append(row, "not measured")
+				default:
+					row = append(row, interval(s))
+				}
+			}
+		}
+		t.Rows = append(t.Rows, append(row, c.Notes...))
+	}
+	t.Note = tableNote(e, whys)
+	return t
+}
+
+func tableNote(e *bench.ExperimentData, whys map[string]bool) string {
+	note := e.Note
+	for _, why := range sorted(whys) {
+		note = strings.TrimSpace(note + " N" + strings.TrimPrefix(why, "n") + ".")
+	}
+	return note
+}
+
+func sorted(set map[string]bool) []string {
+	var out []string
+	for s := range set {
+		out = append(out, s)
+	}
+	slices.Sort(out)
+	return out
+}

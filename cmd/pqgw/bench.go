@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hanzoai/pqgw/bench"
+	"github.com/hanzoai/pqgw/bench/report"
+)
+
+func init() { commands = append(commands, newBench) }
+
+// benchCommands are the constructors of bench's subcommands; each file that
+// defines one appends it in an init function.
+var benchCommands []func() *cobra.Command
+
+func newBench() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure what post-quantum costs: handshakes, steady state, layers, peers",
+		Long: "Measure what post-quantum costs. What the kernel says a process computed is the headline;\n" +
+			"rates and times are given only where the machine was quiet enough, and ratios hold within one run.",
+	}
+	cmd.AddCommand(newBenchChild())
+	for _, c := range benchCommands {
+		cmd.AddCommand(c())
+	}
+	return cmd
+}
+
+// newBenchChild is how the benches start processes of their own.
+func newBenchChild() *cobra.Command {
+	return &cobra.Command{
+		Use:    bench.ChildCommand + " ROLE",
+		Short:  "Play a role in a bench (started by the bench itself)",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return bench.ServeChild(cmd.Context(), args[0], cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+}
+
+// benchFlags are what every bench can be asked.
+type benchFlags struct {
+	output string
+	save   string
+	bench.Options
+}
+
+func (f *benchFlags) add(cmd *cobra.Command) {
+	outputFlag(cmd, &f.output)
+	flags := cmd.Flags()
+	flags.BoolVar(&f.Quick, "quick", false, "take 45 seconds at most, with wider intervals")
+	flags.IntVar(&f.Rounds, "rounds", 0, "interleaved rounds (default: 5 with --quick, else 15)")
+	flags.IntVar(&f.Ops, "ops", 0, "most operations of an arm in a round (default: as many as its time allows)")
+	flags.StringVar(&f.save, "save", "", "also store every sample in this results file, for bench diff and model")
+}
+
+// run runs benches and prints what they found. Errors of single arms come
+// after the rest has been printed.
+func (f *benchFlags) run(cmd *cobra.Command, list ...bench.Bench) error {
+	r, err := f.measure(cmd, list...)
+	if r == nil {
+		return err
+	}
+	return errors.Join(f.print(cmd, r), err)
+}
+
+func (f *benchFlags) measure(cmd *cobra.Command, list ...bench.Bench) (*bench.Results, error) {
+	if err := checkOutput(f.output); err != nil {
+		return nil, err
+	}
+	if f.Rounds < 0 || f.Ops < 0 {
+		return nil, withCode(exitUsage, errors.New("--rounds and --ops cannot be negative"))
+	}
+	f.Progress = bench.NewProgress(cmd.ErrOrStderr())
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop() // an interrupted bench ends its processes
+	return bench.Run(ctx, f.Options, append([]string{"pqgw"}, os.Args[1:]...), list...)
+}
+
+func (f *benchFlags) print(cmd *cobra.Command, r *bench.Results) error {
+	if f.save != "" {
+		if err := r.Write(f.save); err != nil {
+			return err
+		}
+	}
+	if f.output == "text" {
+		return report.Text(cmd.OutOrStdout(), r)
+	}
+	return printIndented(cmd, r)
+}
+
+// printIndented writes v as JSON on stdout.
+func printIndented(cmd *cobra.Command, v any) error {
+	enc := json.NewEncoder(cmd.OutOrStdout())
+	enc.SetIndent("", " ")
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	return nil
+}
+
+// newBenchOf is the command of a registered bench that has no flags of its own.
+func newBenchOf(b bench.Bench, long string) *cobra.Command {
+	var f benchFlags
+	cmd := &cobra.Command{
+		Use:   b.Name,
+		Short: b.Title,
+		Long:  long,
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return f.run(cmd, b) },
+	}
+	f.add(cmd)
+	return cmd
+}
