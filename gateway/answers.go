@@ -167,13 +167,10 @@ func (f *flow) appendPart(b []byte, p *locationPart) []byte {
 		}
 		return append(b, f.host...)
 	case 'p':
-		path := f.path
 		if len(b) == 0 { // "//evil.example" would be another host
-			for len(path) > 1 && (path[1] == '/' || path[1] == '\\') {
-				path = path[1:]
-			}
+			return append(append(b, '/'), bytes.TrimLeft(f.path, `/\`)...)
 		}
-		return append(b, path...)
+		return append(b, f.path...)
 	case 'q':
 		return append(b, f.x.Request.Target()[len(f.path):]...)
 	}

@@ -98,7 +98,7 @@ func requestOf(ctx context.Context, x *exchange.Exchange, body *requestBody) (*h
 	}
 	r.Proto, r.ProtoMajor, r.ProtoMinor = protocolOf(x.Conn.Protocol)
 	if x.Body != nil {
-		body.src, body.req = x.Body, r
+		body.src = x.Body
 		r.Body, r.ContentLength = body, x.Body.Length()
 		if r.ContentLength < 0 && x.Conn.Protocol == exchange.HTTP1 {
 			r.TransferEncoding = []string{"chunked"}
@@ -109,7 +109,9 @@ func requestOf(ctx context.Context, x *exchange.Exchange, body *requestBody) (*h
 	if upgrade != "" {
 		wishUpgrade(r.Header, upgrade)
 	}
-	return r.WithContext(ctx), nil
+	r = r.WithContext(ctx)
+	body.req = r
+	return r, nil
 }
 
 // keys are the known names as http.Header has them: "X-Pq-Group", not "X-PQ-Group".
