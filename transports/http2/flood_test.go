@@ -165,7 +165,7 @@ func TestTooLargeABodyIsAnsweredWhileItComes(t *testing.T) {
 		name   string
 		fields []string
 	}{
-		{"by its length", []string{"content-length", "100001"}},
+		{"by its length", []string{"content-length", "150000"}},
 		{"by its bytes", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

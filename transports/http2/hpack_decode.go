@@ -1,10 +1,6 @@
 package http2
 
-import (
-	"errors"
-
-	"golang.org/x/net/http2/hpack"
-)
+import "errors"
 
 // Errors of header compression: COMPRESSION_ERROR, which ends the connection.
 var (
@@ -23,8 +19,8 @@ type decoder struct {
 	allowed uint32 // the SETTINGS_HEADER_TABLE_SIZE that we announced
 
 	p       []byte
-	started bool // a field has been read, so no size update may follow
-	scratch scratch
+	started bool   // a field has been read, so no size update may follow
+	scratch []byte // takes decoded Huffman strings
 	copied  []byte
 
 	// name and value are the field that next has read, valid until the next call.
@@ -33,28 +29,20 @@ type decoder struct {
 	skip        bool
 }
 
-// scratch takes decoded Huffman strings.
-type scratch struct{ b []byte }
-
-func (s *scratch) Write(p []byte) (int, error) {
-	s.b = append(s.b, p...)
-	return len(p), nil
-}
-
 // maxScratch is how much scratch a decoder keeps between blocks.
 const maxScratch = 4096
 
 // begin starts a block.
 func (d *decoder) begin(block []byte) {
 	d.p, d.started, d.skip = block, false, false
-	if cap(d.scratch.b) > maxScratch {
-		d.scratch.b = nil
+	if cap(d.scratch) > maxScratch {
+		d.scratch = nil
 	}
 }
 
 // next reads a field; false at the end of the block.
 func (d *decoder) next() (bool, error) {
-	d.scratch.b = d.scratch.b[:0]
+	d.scratch = d.scratch[:0]
 	for len(d.p) > 0 {
 		b := d.p[0]
 		switch {
@@ -140,11 +128,11 @@ func (d *decoder) text(want bool) ([]byte, error) {
 	if !huffman || !want {
 		return raw, nil
 	}
-	from := len(d.scratch.b)
-	if _, err := hpack.HuffmanDecode(&d.scratch, raw); err != nil {
+	from := len(d.scratch)
+	if d.scratch, err = appendHuffman(d.scratch, raw); err != nil {
 		return nil, err
 	}
-	return d.scratch.b[from:len(d.scratch.b):len(d.scratch.b)], nil
+	return d.scratch[from:len(d.scratch):len(d.scratch)], nil
 }
 
 // sizeUpdate obeys a change of the table's size, which may come only before

@@ -165,6 +165,42 @@ func FuzzDecoder(f *testing.F) {
 	})
 }
 
+func TestEveryByteSurvivesHuffman(t *testing.T) {
+	for c := range 256 {
+		for n := range 12 {
+			want := strings.Repeat(string([]byte{byte(c)}), n) + "a" + strings.Repeat(string([]byte{byte(c)}), n%3)
+			got, err := appendHuffman(nil, hpack.AppendHuffmanString(nil, want))
+			if err != nil || string(got) != want {
+				t.Fatalf("%q came out as %q, %v", want, got, err)
+			}
+		}
+	}
+}
+
+// FuzzHuffman compares with the library's decoder.
+func FuzzHuffman(f *testing.F) {
+	for _, s := range []string{"", "www.example.com", "\x00\xff~|\\", "no-cache"} {
+		f.Add(hpack.AppendHuffmanString(nil, s))
+	}
+	f.Add([]byte("\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		want, wantErr := hpack.HuffmanDecodeToString(b)
+		got, err := appendHuffman(nil, b)
+		if (err != nil) != (wantErr != nil) || err == nil && string(got) != want {
+			t.Fatalf("ours %q, %v; theirs %q, %v", got, err, want, wantErr)
+		}
+	})
+}
+
+func BenchmarkHuffman(b *testing.B) {
+	src := hpack.AppendHuffmanString(nil, "Bearer abcdefghijklmnopqrstuvwxyz0123456789 Mozilla/5.0 (X11; Linux)")
+	var dst []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		dst, _ = appendHuffman(dst[:0], src)
+	}
+}
+
 func BenchmarkDecode(b *testing.B) {
 	var buf bytes.Buffer
 	enc := hpack.NewEncoder(&buf)
