@@ -147,14 +147,19 @@ func (c *Conn) sendContinue() error {
 // end closes the connection: at once where all was read, lingering where the
 // client may still be sending.
 func (c *Conn) end() {
-	c.body.free()
-	if c.answer.started && !c.answer.aborted && !c.answer.tunnelled && c.unread {
+	aborted := false
+	if c.work != nil {
+		aborted = c.answer.aborted
+		c.body.free()
+	}
+	if c.work != nil && c.answer.started && !c.answer.aborted && !c.answer.tunnelled && c.unread {
 		c.linger()
 	}
 	c.o.Watch.Remove(&c.entry)
 	c.buf.Put()
 	c.buf = nil
-	if c.answer.aborted {
+	c.rest()
+	if aborted {
 		c.reset()
 		return
 	}

@@ -3,6 +3,7 @@ package http1
 import (
 	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -61,10 +62,11 @@ type Conn struct {
 	minor    int
 	requests int
 
-	x       exchange.Exchange
-	body    body
-	whole   exchange.Bytes
-	answer  answer
+	// work is what one request takes; an idle connection has none. mu guards the
+	// pointer against those who cancel.
+	*work
+	mu sync.Mutex
+
 	step    func() bool
 	err     error // why serving ends
 	state   connState
@@ -72,10 +74,64 @@ type Conn struct {
 	began   int64 // when we began to wait for the body, by the watch
 	waited  int64 // for how long we did, milliseconds
 	unread  bool  // the request's body was not read to its end
+	reader  func([]byte) (int, error)
 	cont    func() error
 
 	draining atomic.Bool
 	gone     atomic.Bool
+}
+
+// work is the state of a request. It is pooled: of ten thousand connections most
+// are idle.
+type work struct {
+	x      exchange.Exchange
+	body   body
+	whole  exchange.Bytes
+	answer answer
+}
+
+var workPool = sync.Pool{New: func() any { return new(work) }}
+
+// begin takes the state of a request, once its first bytes have come.
+func (c *Conn) begin() {
+	if c.work != nil {
+		return
+	}
+	w := workPool.Get().(*work)
+	w.answer.c, w.body.read, w.body.wake = c, c.reader, c.interruptRead
+	w.answer.reset()
+	w.x.Reset(c.info)
+	c.mu.Lock()
+	c.work = w
+	c.mu.Unlock()
+}
+
+// rest gives it back.
+func (c *Conn) rest() {
+	if c.work == nil {
+		return
+	}
+	w := c.work
+	c.mu.Lock()
+	c.work = nil
+	c.mu.Unlock()
+	w.answer.c, w.body.read, w.body.wake, w.body.first, w.body.count = nil, nil, nil, nil, nil
+	w.body.cur, w.body.limits = nil, nil
+	w.x.Reset(nil)
+	w.x.Request.Reset(nil)
+	w.x.Response.Reset(nil)
+	w.x.Responder = nil
+	w.whole.Reset(nil)
+	workPool.Put(w)
+}
+
+// cancel tells the exchange under way, if there is one, that nobody waits for it.
+func (c *Conn) cancel(reason error) {
+	c.mu.Lock()
+	if c.work != nil {
+		c.x.Cancel(reason)
+	}
+	c.mu.Unlock()
 }
 
 // connState is what the connection waits for, which says what a deadline means.
@@ -92,10 +148,8 @@ const (
 func NewConn(s *stream.Stream, info *exchange.Conn, fd int, o *Options) *Conn {
 	c := &Conn{o: o, s: s, info: info}
 	c.step = c.stepOnce
-	c.body.read = c.readBody
-	c.body.wake = func() { _ = s.Sock.SetReadDeadline(time.Unix(1, 0)) }
+	c.reader = c.readBody
 	c.cont = c.sendContinue
-	c.answer.c = c
 	c.entry = deadline.Entry{Expire: c.wake, Gone: c.clientGone, FD: fd}
 	return c
 }
@@ -105,9 +159,11 @@ func (c *Conn) wake() { _ = c.s.Sock.SetDeadline(time.Unix(1, 0)) }
 
 func (c *Conn) clientGone() {
 	c.gone.Store(true)
-	c.x.Cancel(exchange.ErrClientGone)
-	_ = c.s.Sock.SetReadDeadline(time.Unix(1, 0))
+	c.cancel(exchange.ErrClientGone)
+	c.interruptRead()
 }
+
+func (c *Conn) interruptRead() { _ = c.s.Sock.SetReadDeadline(time.Unix(1, 0)) }
 
 // Shutdown lets what runs end and takes no further request, but one that is on its
 // way already.
@@ -118,7 +174,7 @@ func (c *Conn) Shutdown() {
 
 // Close cuts the connection.
 func (c *Conn) Close() {
-	c.x.Cancel(errClosed)
+	c.cancel(errClosed)
 	_ = c.s.Sock.Close()
 }
 
@@ -144,7 +200,9 @@ func (c *Conn) Serve() error {
 			c.serve()
 		}
 	}
-	if c.err != ErrPreface { //nolint:errorlint // set by us
+	if c.err == ErrPreface { //nolint:errorlint // set by us
+		c.rest()
+	} else {
 		c.end()
 	}
 	c.o.Watch.Remove(&c.entry)
@@ -177,9 +235,16 @@ func (c *Conn) stepOnce() (outside bool) {
 // connection then keeps no buffer.
 func (c *Conn) fill() (again, failed bool) {
 	c.room()
+	if c.r == c.w {
+		c.rest()
+	}
 	n, err := c.s.Read(c.buf.B[c.w:])
-	c.w += n
-	if n > 0 || err == nil {
+	if n > 0 {
+		c.begin()
+		c.w += n
+		return false, false
+	}
+	if err == nil {
 		return false, false
 	}
 	if err != stream.ErrAgain { //nolint:errorlint // an identity
