@@ -57,7 +57,7 @@ func (e *Endpoint) closeUnused() {
 
 // settle tells Close when nothing is left of a retired endpoint.
 func (e *Endpoint) settle() {
-	if !e.retired || e.leases > 0 || e.waiters.n > 0 {
+	if !e.retired || e.leases > 0 || e.waiters.n > 0 || e.closing > 0 || e.dialing > 0 && !e.ending {
 		return
 	}
 	select {
@@ -70,6 +70,9 @@ func (e *Endpoint) settle() {
 // Close retires the endpoint, waits for its calls until ctx ends, and then cuts
 // those that are left. It returns the cause of ctx where it had to.
 func (e *Endpoint) Close(ctx context.Context) error {
+	e.mu.Lock()
+	e.ending = true
+	e.mu.Unlock()
 	e.Retire()
 	var err error
 	select {
@@ -100,8 +103,8 @@ func (e *Endpoint) kill() {
 	}
 }
 
-// Drained tells whether the endpoint is retired and has neither calls nor
-// waiting requests.
+// Drained tells whether the endpoint is retired and has no connections, no
+// dials and nobody who waits for one.
 func (e *Endpoint) Drained() bool {
 	select {
 	case <-e.drained:

@@ -51,9 +51,11 @@ type Endpoint struct {
 	conns    map[*Conn]struct{}
 	waiters  waiters
 	dialing  int
+	closing  int // connections that are being closed
 	leases   int
 	kind     kind
 	retired  bool
+	ending   bool // in Close: dials will be given up
 	killed   bool
 	drained  chan struct{} // closed when retired and nothing is left
 	lastTLS  tls.CurveID
@@ -234,10 +236,15 @@ func (e *Endpoint) forget(c *Conn) {
 		c.Close()
 		return
 	}
+	e.closing++
 	e.dials.Add(1)
 	go func() {
 		defer e.dials.Done()
 		c.Close()
+		e.mu.Lock()
+		e.closing--
+		e.settle()
+		e.mu.Unlock()
 	}()
 }
 
