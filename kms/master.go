@@ -164,8 +164,8 @@ type Derivation struct {
 // Bounds on what a header may ask of us: it is read before it is
 // authenticated.
 const (
-	maxArgonTime    = 64
-	maxArgonMemory  = 2 << 20 // KiB: 2 GiB
+	maxArgonTime    = 16
+	maxArgonMemory  = 1 << 20 // KiB: 1 GiB
 	minArgonSalt    = 8
 	maxArgonSalt    = 64
 	newArgonTime    = 3 // the second recommended option of RFC 9106, section 4
