@@ -145,9 +145,9 @@ func (in *inbound) Length() int64 {
 	defer in.mu.Unlock()
 	left := int64(in.left())
 	switch {
-	case in.end && in.err == nil:
+	case in.end && in.err == nil && !in.trailed:
 		return left
-	case in.length >= 0:
+	case in.length >= 0: // without it, trailers need the chunks of HTTP/1 to travel in
 		return in.length - in.total + left
 	}
 	return -1
