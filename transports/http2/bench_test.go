@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"crypto/tls"
 	"io"
-	"net"
 	"sync"
 	"testing"
 
@@ -47,7 +46,7 @@ func (f *streaming) Serve(x *exchange.Exchange) {
 func benchServe(b *testing.B, secure bool, width, size int, h exchange.Handler) {
 	o := &Options{Handler: h, Limits: exchange.Limits{HeadBytes: 32 << 10, Fields: 128}}
 	theirs, ours := tcpPair(b)
-	var client net.Conn = theirs
+	client := theirs
 	if secure {
 		ours = tls.Server(ours, &tls.Config{Certificates: []tls.Certificate{certificate(b)}, MinVersion: tls.VersionTLS13})
 		client = tls.Client(theirs, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the certificate is made for the test
@@ -56,7 +55,7 @@ func benchServe(b *testing.B, secure bool, width, size int, h exchange.Handler) 
 	go func() { done <- Serve(ours, &exchange.Conn{Protocol: exchange.HTTP2}, o) }()
 	defer func() {
 		theirs.Close()
-		<-done
+		_ = <-done
 	}()
 	fields := block(append(requestFields, "user-agent", "bench/1", "accept", "*/*", "authorization", "Bearer abcdefghijklmnopqrstuvwxyz")...)
 	hello := appendFrameHeader([]byte(preface), settingLen, frameSettings, 0, 0)

@@ -360,7 +360,7 @@ func TestTimeoutsAndCancelEndACall(t *testing.T) {
 			if err := k.Send(x, nil, c.t); err != nil {
 				t.Fatal(err)
 			}
-			if c.want == reason { //nolint:errorlint // an identity
+			if c.want == reason {
 				go k.Canceller().Cancel(reason)
 			}
 			if err := k.ReadHead(&x.Response); !errors.Is(err, c.want) {
@@ -511,7 +511,7 @@ func TestAWebSocketRunsThroughExtendedConnect(t *testing.T) {
 		}
 	}
 	_ = tun.CloseWrite()
-	if _, err := tun.Read(make([]byte, 1)); err != io.EOF { //nolint:errorlint // the end is this value
+	if _, err := tun.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("end: %v", err)
 	}
 }

@@ -306,7 +306,7 @@ func TestTimeLimits(t *testing.T) {
 				if x.Body != nil {
 					for {
 						_, err := x.Body.Next()
-						if err == exchange.RefuseSlowBody { //nolint:errorlint // an identity
+						if err == exchange.RefuseSlowBody {
 							text(x, 408, "")
 							return
 						}

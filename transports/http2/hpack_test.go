@@ -87,7 +87,7 @@ func TestDecoderRefusals(t *testing.T) {
 		{"a table size after a field", "\x82\x20", errTableSize},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := decodeOurs(newDecoder(), []byte(c.block)); err != c.want { //nolint:errorlint // exact values
+			if _, err := decodeOurs(newDecoder(), []byte(c.block)); err != c.want {
 				t.Errorf("error %v, want %v", err, c.want)
 			}
 		})
@@ -147,7 +147,7 @@ func FuzzDecoder(f *testing.F) {
 		for _, block := range [][]byte{one, two} {
 			got, err := decodeOurs(ours, block)
 			want, theirErr := decodeTheirs(theirs, block)
-			if err == errTableSize || theirErr != nil && strings.Contains(theirErr.Error(), "dynamic table size update MUST") { //nolint:errorlint // exact value
+			if err == errTableSize || theirErr != nil && strings.Contains(theirErr.Error(), "dynamic table size update MUST") {
 				// They let a size update pass in the middle of a block while the table is
 				// empty, and allow one only at its start; RFC 7541, section 4.2, allows any there.
 				return

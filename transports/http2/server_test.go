@@ -299,7 +299,7 @@ func TestTheHandlerLearnsThatTheClientIsGone(t *testing.T) {
 		<-started
 		cancel()
 	}()
-	_, err := transport(t).RoundTrip(mustRequest("http://" + s.addr + "/").WithContext(ctx)) //nolint:bodyclose // there is none
+	_, err := transport(t).RoundTrip(mustRequest("http://" + s.addr + "/").WithContext(ctx))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("client: %v", err)
 	}
