@@ -65,7 +65,7 @@ func writeIdentityAuthority(dir string, algorithm pqcert.Algorithm) (created boo
 		return false, err
 	}
 	id := make([]byte, 4)
-	rand.Read(id) //nolint:errcheck // never fails: crypto/rand ends the program instead
+	rand.Read(id) // never fails: crypto/rand ends the program instead
 	now := time.Now()
 	cert, err := pqcert.Create(pqcert.Template{
 		CommonName: "pqgw identity CA " + hex.EncodeToString(id),
