@@ -306,7 +306,7 @@ func (e *Encoder) Parts() (head, tail []byte, err error) {
 	if err := e.finish(); err != nil {
 		return nil, nil, err
 	}
-	if e.split == 0 {
+	if e.split == 0 || e.split == len(e.buf) {
 		return e.buf, nil, nil
 	}
 	return e.buf[:e.split:e.split], e.buf[e.split:], nil

@@ -107,6 +107,11 @@ func (v *RequestView) Parse(frame []byte) error {
 	if !sound(frame) {
 		return openError(frame)
 	}
+	return v.parseRequest(frame, uint64(len(frame)))
+}
+
+// parseRequest parses what is at hand of a message of size bytes.
+func (v *RequestView) parseRequest(frame []byte, size uint64) error {
 	kind := frame[7]
 	if kind != TypeRequest && kind != TypeRequestHead {
 		return typeError(kind, "a request")
@@ -128,7 +133,7 @@ func (v *RequestView) Parse(frame []byte) error {
 	if t := v.target.Of(frame); !targetOK(t) {
 		return targetErrorHTTP(int(v.target.Off), t)
 	}
-	return v.parse(frame, root)
+	return v.parse(frame, root, size)
 }
 
 // ResponseView is a view of an HTTP response, or of a streamed one's head. It
@@ -155,6 +160,11 @@ func (v *ResponseView) Parse(frame []byte) error {
 	if !sound(frame) {
 		return openError(frame)
 	}
+	return v.parseResponse(frame, uint64(len(frame)))
+}
+
+// parseResponse parses what is at hand of a message of size bytes.
+func (v *ResponseView) parseResponse(frame []byte, size uint64) error {
 	kind := frame[7]
 	if kind != TypeResponse && kind != TypeResponseHead {
 		return typeError(kind, "a response")
@@ -174,7 +184,7 @@ func (v *ResponseView) Parse(frame []byte) error {
 	if !reasonOK(v.reason.Of(frame)) {
 		return reasonError(int(v.reason.Off))
 	}
-	return v.parse(frame, root)
+	return v.parse(frame, root, size)
 }
 
 // httpRoot returns where the root's fixed section of 48 bytes begins.
@@ -197,7 +207,7 @@ func span(frame []byte, pos uint64, field string) (Span, error) {
 }
 
 // parse reads the cells that requests and responses share.
-func (v *httpView) parse(frame []byte, root uint64) error {
+func (v *httpView) parse(frame []byte, root, size uint64) error {
 	var err error
 	if v.proto, err = span(frame, root+requestProto, "proto"); err != nil {
 		return err
@@ -205,7 +215,7 @@ func (v *httpView) parse(frame []byte, root uint64) error {
 	if p := v.proto.Of(frame); !protoOK(p) {
 		return protoError(int(v.proto.Off), p)
 	}
-	if v.body, err = span(frame, root+httpBody, "body"); err != nil {
+	if v.body, err = spanWithin(frame, size, root+httpBody, "body"); err != nil {
 		return err
 	}
 	if v.streamed && v.body.Len != 0 {
@@ -215,7 +225,7 @@ func (v *httpView) parse(frame []byte, root uint64) error {
 	if err != nil {
 		return err
 	}
-	trailers, err := span(frame, root+httpTrailers, trailersField)
+	trailers, err := spanWithin(frame, size, root+httpTrailers, trailersField)
 	if err != nil {
 		return err
 	}
@@ -227,6 +237,9 @@ func (v *httpView) parse(frame []byte, root uint64) error {
 		if err = v.checkLength(check.length); err != nil {
 			return err
 		}
+	}
+	if size > uint64(len(frame)) {
+		trailers = Span{} // behind the body, which is still to come
 	}
 	check.field = trailersField
 	return parseBlock(frame, trailers, &v.trailers, &check)
