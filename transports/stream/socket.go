@@ -52,6 +52,8 @@ type Socket struct {
 	corked bool
 	out    *[]byte
 	vec    vector
+	pieces [3][]byte   // of Writev outside a callback
+	bufs   net.Buffers // over them, kept so that it costs no allocation
 }
 
 // NewSocket wraps c. With portable it never lives inside a callback; nor does
@@ -245,8 +247,10 @@ func (s *Socket) Writev(a, b, c []byte) error {
 	if s.inside {
 		return s.rawWritev(a, b, c)
 	}
-	bufs := net.Buffers{a, b, c}
-	_, err := bufs.WriteTo(s.Conn)
+	s.pieces = [3][]byte{a, b, c}
+	s.bufs = s.pieces[:]
+	_, err := s.bufs.WriteTo(s.Conn)
+	s.pieces = [3][]byte{}
 	return err
 }
 
