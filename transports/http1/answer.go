@@ -118,7 +118,7 @@ func (a *answer) Respond(h *exchange.Head, src exchange.Source) error {
 	defer putHead(out)
 	if src == nil || exchange.NoBody(a.c.x.Request.Method, h.Status) {
 		*out = a.appendHead((*out)[:0], h, lengthOfNone(a.c.x.Request.Method, h))
-		return a.write(*out)
+		return a.whole(*out)
 	}
 	whole, ok := src.Whole()
 	if !ok {
@@ -128,9 +128,20 @@ func (a *answer) Respond(h *exchange.Head, src exchange.Source) error {
 	a.c.x.BytesOut += int64(len(whole))
 	if len(whole) <= joinBytes {
 		*out = append(*out, whole...)
-		return a.write(*out)
+		return a.whole(*out)
 	}
 	return a.writev(*out, whole, nil)
+}
+
+// whole sends a whole answer; the last of a connection waits for its close.
+func (a *answer) whole(p []byte) error {
+	if c := a.c; !c.closing || c.unread {
+		return a.write(p)
+	}
+	if err := a.c.s.WriteLast(p); err != nil {
+		return a.failed(err)
+	}
+	return nil
 }
 
 // lengthOfNone is the Content-Length to write where no body follows: what a body would have

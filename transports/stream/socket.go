@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // ErrAgain is what Read gives inside Step when nothing is there. It is a
@@ -227,6 +228,19 @@ func (s *Socket) Uncork() error {
 	defer s.mu.Unlock()
 	s.corked = false
 	return s.flushLocked()
+}
+
+// SetWriteDeadline implements net.Conn. crypto/tls ends writing by a deadline
+// that has passed, right behind its close_notify: what is corked, that alert
+// with the last answer, leaves before it.
+func (s *Socket) SetWriteDeadline(t time.Time) error {
+	s.mu.Lock()
+	if s.out != nil && !t.After(time.Now()) {
+		s.corked = false
+		_ = s.flushLocked()
+	}
+	s.mu.Unlock()
+	return s.Conn.SetWriteDeadline(t)
 }
 
 func (s *Socket) flushLocked() error {

@@ -34,7 +34,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 		return s.Sock.write(p)
 	}
 	if len(p) <= recordBytes {
-		return s.TLS.Write(p)
+		return s.TLS.Write(p) // corked or not
 	}
 	s.Sock.Cork()
 	n, err := s.TLS.Write(p)
@@ -42,6 +42,16 @@ func (s *Stream) Write(p []byte) (int, error) {
 		err = e
 	}
 	return n, err
+}
+
+// WriteLast is Write for what is followed by Close at once: on TLS it leaves
+// together with the close_notify.
+func (s *Stream) WriteLast(p []byte) error {
+	if s.TLS != nil {
+		s.Sock.Cork()
+	}
+	_, err := s.Write(p)
+	return err
 }
 
 // Writev sends the pieces in order as if they were one. In the clear none is
@@ -94,8 +104,10 @@ func (s *Stream) CloseWrite() error {
 
 // Close closes the socket, on TLS after an attempt to say so.
 func (s *Stream) Close() error {
-	if s.TLS != nil {
-		return s.TLS.Close()
+	if s.TLS == nil {
+		return s.Sock.Close()
 	}
-	return s.Sock.Close()
+	err := s.TLS.Close()
+	_ = s.Sock.Uncork() // where TLS had failed before and said nothing
+	return err
 }
