@@ -282,3 +282,24 @@ func TestProgressSaysWhatRunsAndHowLongItTakes(t *testing.T) {
 		}
 	}
 }
+
+func TestASlowMachineGetsShorterSlicesAndFewerRounds(t *testing.T) {
+	slow := Arm{Name: "slow", Open: func(context.Context) (Runner, error) {
+		return RunnerFunc(func(_ context.Context, s Slice) (Sample, error) {
+			time.Sleep(s.For + 20*time.Millisecond) // the work itself: longer than it was given
+			return Sample{Values: map[string]float64{"n": 1}}, nil
+		}), nil
+	}}
+	s := session(t, Options{Rounds: 50}, 200*time.Millisecond)
+	began := time.Now()
+	d, err := s.Measure(t.Context(), Experiment{Arms: []Arm{slow}, Share: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("took %v of 200ms", took)
+	}
+	if d.Rounds < leastRounds || d.Rounds >= 50 || len(d.Quiet) != d.Rounds || len(d.Cells[0].Samples) != d.Rounds {
+		t.Errorf("%d rounds, %d samples", d.Rounds, len(d.Cells[0].Samples))
+	}
+}

@@ -92,3 +92,12 @@ func readMachine() (m machine) {
 	m.known = true
 	return m
 }
+
+// OwnCPU is the time that this process has computed so far.
+func OwnCPU() (time.Duration, error) {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0, fmt.Errorf("own CPU: %w", err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
+}

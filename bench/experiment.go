@@ -67,6 +67,10 @@ func (s *Session) Measure(ctx context.Context, e Experiment) (*ExperimentData, e
 	defer m.close()
 	m.warmUp(ctx)
 	for round := range m.data.Rounds {
+		if round >= leastRounds && time.Now().After(m.ends) {
+			m.data.Rounds = round // the machine is too slow for more
+			break
+		}
 		m.round(ctx, round)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -76,13 +80,34 @@ func (s *Session) Measure(ctx context.Context, e Experiment) (*ExperimentData, e
 	return m.data, ctx.Err()
 }
 
+// leastRounds are run however long they take: a median needs them.
+const leastRounds = 3
+
+// shortestSlice is what an arm gets when time is short.
+const shortestSlice = 5 * time.Millisecond
+
 // measurement is an experiment under way.
 type measurement struct {
-	session *Session
-	arms    []Arm
-	runners []Runner // nil for arms that are missing or have failed
-	slice   Slice
-	data    *ExperimentData
+	session  *Session
+	arms     []Arm
+	runners  []Runner // nil for arms that are missing or have failed
+	ends     time.Time
+	left     float64       // runs of an arm to come, the warm-up counting half
+	overhead time.Duration // of a run beyond its slice, a running mean
+	data     *ExperimentData
+}
+
+// slice is the time of the next run: what is left, shared out, less what
+// runs have taken beyond their slices.
+func (m *measurement) slice() Slice {
+	each := time.Duration(float64(time.Until(m.ends))/max(1, m.left)) - m.overhead
+	return Slice{Ops: m.session.Ops, For: max(shortestSlice, each)}
+}
+
+// ran notes a run that took so long with its slice, and so much of a round.
+func (m *measurement) ran(took time.Duration, s Slice, part float64) {
+	m.left -= part
+	m.overhead += (max(0, took-s.For) - m.overhead) / 8
 }
 
 func (s *Session) newMeasurement(e Experiment) *measurement {
@@ -95,8 +120,8 @@ func (s *Session) newMeasurement(e Experiment) *measurement {
 			there++
 		}
 	}
-	// Warm-up counts as half a round.
-	m.slice = Slice{Ops: s.Ops, For: time.Duration(e.Share * float64(s.budget) / ((float64(d.Rounds) + 0.5) * float64(max(1, there))))}
+	m.ends = time.Now().Add(time.Duration(e.Share * float64(s.budget)))
+	m.left = (float64(d.Rounds) + warmUpPart) * float64(there)
 	return m
 }
 
@@ -112,6 +137,9 @@ func (s *Session) rounds(e Experiment) int {
 	return fullRounds
 }
 
+// warmUpPart is how much of a slice an arm runs for before the first round.
+const warmUpPart = 0.5
+
 // warmUp opens every arm and lets it run for half a slice, which is thrown away.
 func (m *measurement) warmUp(ctx context.Context) {
 	for i, a := range m.arms {
@@ -125,9 +153,13 @@ func (m *measurement) warmUp(ctx context.Context) {
 			continue
 		}
 		m.runners[i] = r
-		if _, err := r.Round(ctx, Slice{Ops: m.slice.Ops, For: m.slice.For / 2}); err != nil {
+		slice := m.slice()
+		slice.For = time.Duration(warmUpPart * float64(slice.For))
+		began := time.Now()
+		if _, err := r.Round(ctx, slice); err != nil {
 			m.fail(i, err)
 		}
+		m.ran(time.Since(began), slice, warmUpPart)
 	}
 }
 
@@ -138,8 +170,9 @@ func (m *measurement) round(ctx context.Context, round int) {
 			continue
 		}
 		m.session.Progress.step(m.data.Name, fmt.Sprintf("round %d of %d", round+1, m.data.Rounds), m.arms[i].Name)
-		began := time.Now()
-		sample, err := m.runners[i].Round(ctx, m.slice)
+		began, slice := time.Now(), m.slice()
+		sample, err := m.runners[i].Round(ctx, slice)
+		m.ran(time.Since(began), slice, 1)
 		if err != nil {
 			m.fail(i, err)
 			continue

@@ -61,15 +61,17 @@ func experimentTable(e *bench.ExperimentData) bench.Table {
 	for _, m := range e.Metrics {
 		if slices.ContainsFunc(e.Cells, func(c *bench.Cell) bool { _, ok := c.Stats[m.Name]; return ok }) {
 			metrics = append(metrics, m)
-			t.Columns = append(t.Columns, m.Title+", "+m.Unit)
+			t.Columns = append(t.Columns, heading(m))
 		}
 	}
 	whys := make(map[string]bool)
-	for _, c := range e.Cells {
+	for i, c := range e.Cells {
 		row := []string{c.Name}
 		switch {
+		case c.Missing != "" && slices.ContainsFunc(e.Cells[:i], func(o *bench.Cell) bool { return o.Missing == c.Missing }):
+			continue // told with the first of its kind
 		case c.Missing != "":
-			row = append(row, "not there: "+c.Missing)
+			row = append(row, "not there"+alike(e.Cells[i+1:], c.Missing)+": "+c.Missing)
 		case c.Failed != "":
 			row = append(row, "failed: "+c.Failed)
 		default:
@@ -90,6 +92,28 @@ func experimentTable(e *bench.ExperimentData) bench.Table {
 	}
 	t.Note = tableNote(e, whys)
 	return t
+}
+
+// heading of a metric's column.
+func heading(m bench.Metric) string {
+	if m.Unit == "" || m.Unit == m.Title {
+		return m.Title
+	}
+	return m.Title + ", " + m.Unit
+}
+
+// alike says how many more cells are missing for the same reason.
+func alike(cells []*bench.Cell, why string) string {
+	n := 0
+	for _, c := range cells {
+		if c.Missing == why {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", with %d more", n)
 }
 
 func tableNote(e *bench.ExperimentData, whys map[string]bool) string {

@@ -1,0 +1,260 @@
+package handshakes
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/hanzoai/pqgw/bench"
+	"github.com/hanzoai/pqgw/handshake"
+)
+
+// Bench is what `bench handshake` runs.
+var Bench = bench.Bench{
+	Name: "handshake", Title: "What a handshake costs", Order: 10,
+	Quick: 40 * time.Second, Full: 8 * time.Minute, Run: run,
+}
+
+func init() { bench.Register(Bench) }
+
+// Metrics of a handshake.
+const (
+	serverCPU = "server_cpu"
+	clientCPU = "client_cpu"
+	trips     = "round_trips"
+)
+
+// parallel is how many connections are under way at once where CPU is
+// measured: both sides always have work, as a busy server has.
+const parallel = 4
+
+// How the time is shared out; the rest is for starting and for warming up.
+const (
+	sharePrimitives = 0.14
+	shareMatrix     = 0.56
+	shareTimes      = 0.22
+)
+
+func run(ctx context.Context, s *bench.Session) error {
+	l, err := newLab(ctx, s)
+	if err != nil {
+		return err
+	}
+	parts, err := s.Measure(ctx, primitiveExperiment(s))
+	if err != nil {
+		return err
+	}
+	whole, err := s.Measure(ctx, l.matrixExperiment())
+	if err != nil {
+		return err
+	}
+	if _, err := s.Measure(ctx, l.timeExperiment()); err != nil {
+		return err
+	}
+	sumOfParts(s, parts, whole)
+	postQuantumPart(s, whole)
+	return nil
+}
+
+// lab is the processes that the handshakes pass between.
+type lab struct {
+	session    *bench.Session
+	server     *bench.Child
+	client     *bench.Child
+	relay      *bench.Child
+	identities map[string]identity
+	places     map[tls.CurveID]map[string]place
+}
+
+func newLab(ctx context.Context, s *bench.Session) (*lab, error) {
+	l := &lab{session: s, identities: make(map[string]identity), places: make(map[tls.CurveID]map[string]place)}
+	for _, auth := range auths {
+		if auth == authMLDSA {
+			continue
+		}
+		id, err := newIdentity(auth)
+		if err != nil {
+			return nil, err
+		}
+		l.identities[auth] = id
+	}
+	var err error
+	if l.server, err = s.SpawnOn(firstCPU(), serverRole, serverSettings{Identities: l.identities}); err != nil {
+		return nil, err
+	}
+	if l.client, err = s.SpawnOn(lastCPU(), clientRole, nil); err != nil {
+		return nil, err
+	}
+	if l.relay, err = s.Spawn(relayRole, nil); err != nil {
+		return nil, err
+	}
+	var places []place
+	if err := l.server.Call(ctx, "places", nil, &places); err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		if l.places[p.Group] == nil {
+			l.places[p.Group] = make(map[string]place)
+		}
+		l.places[p.Group][p.Auth] = p
+	}
+	return l, nil
+}
+
+// firstCPU and lastCPU part server and client where there are two CPUs; -1
+// leaves them to the scheduler.
+func firstCPU() int {
+	if runtime.NumCPU() < 2 {
+		return -1
+	}
+	return 0
+}
+
+func lastCPU() int {
+	if runtime.NumCPU() < 2 {
+		return -1
+	}
+	return runtime.NumCPU() - 1
+}
+
+// matrixExperiment measures CPU, bytes and packets of every arm.
+func (l *lab) matrixExperiment() bench.Experiment {
+	e := bench.Experiment{
+		Name: "matrix", Title: "CPU, bytes and packets of a handshake with one small request", Share: shareMatrix,
+		Note: "Bytes are those of the socket: with TCP's payload, without its headers; of UDP datagrams. Packets are TCP segments " +
+			"with SYN and bare acknowledgements, or datagrams. All from connect to the whole answer.",
+		Metrics: []bench.Metric{
+			{Name: serverCPU, Title: "server CPU", Unit: "µs", Kind: bench.CPU, Headline: true},
+			{Name: clientCPU, Title: "client CPU", Unit: "µs", Kind: bench.CPU, Headline: true},
+			{Name: "bytes_up", Title: "bytes to server", Unit: "B", Kind: bench.Count},
+			{Name: "bytes_down", Title: "bytes to client", Unit: "B", Kind: bench.Count},
+			{Name: "packets_up", Title: "packets to server", Unit: "", Kind: bench.Count},
+			{Name: "packets_down", Title: "packets to client", Unit: "", Kind: bench.Count},
+		},
+		Plots: []bench.Plot{
+			{Kind: bench.Bars, Title: "Server CPU by group, ECDSA P-256, TLS over TCP (µs)", Metric: serverCPU, X: "group", Series: "kind", Where: map[string]string{"auth": "ECDSA P-256", "transport": overTCP}},
+			{Kind: bench.Bars, Title: "Server CPU by group, ECDSA P-256, QUIC (µs)", Metric: serverCPU, X: "group", Series: "kind", Where: map[string]string{"auth": "ECDSA P-256", "transport": overQUIC}},
+			{Kind: bench.Bars, Title: "Server CPU of a full handshake by authentication, TLS over TCP (µs)", Metric: serverCPU, X: "group", Series: "auth", Where: map[string]string{"kind": full, "transport": overTCP}},
+		},
+		Versus: &bench.Versus{Subject: "group", Ours: handshake.GroupName(tls.X25519MLKEM768), Match: []string{"transport", "auth", "kind"}},
+	}
+	if l.session.Quick {
+		e.Rounds = 4
+	}
+	for _, t := range matrix() {
+		arm := bench.Arm{Name: t.name(), Labels: t.labels(), Missing: t.missing()}
+		arm.Open = func(context.Context) (bench.Runner, error) {
+			return bench.RunnerFunc(func(ctx context.Context, s bench.Slice) (bench.Sample, error) { return l.cost(ctx, t, s) }), nil
+		}
+		e.Arms = append(e.Arms, arm)
+	}
+	return e
+}
+
+// order is the client's for a task, to the server itself.
+func (l *lab) order(t task, s bench.Slice) (order, error) {
+	p, ok := l.places[t.Group][t.Auth]
+	if !ok {
+		return order{}, fmt.Errorf("no server for %s", t.name())
+	}
+	return order{Task: t, TCP: p.TCP, UDP: p.UDP, Root: l.identities[t.Auth].Root, Slice: s, Parallel: parallel}, nil
+}
+
+// cost runs a task for a slice and reads both sides' CPU, and then once more
+// to count.
+func (l *lab) cost(ctx context.Context, t task, s bench.Slice) (bench.Sample, error) {
+	o, err := l.order(t, s)
+	if err != nil {
+		return bench.Sample{}, err
+	}
+	if err := l.both(ctx, "prepare", o, nil); err != nil {
+		return bench.Sample{}, err
+	}
+	before, err := l.cpu()
+	if err != nil {
+		return bench.Sample{}, err
+	}
+	var did, counted outcome
+	began := time.Now()
+	if err := l.both(ctx, "run", o, &did); err != nil {
+		return bench.Sample{}, err
+	}
+	took := time.Since(began).Seconds()
+	after, err := l.cpu()
+	if err != nil {
+		return bench.Sample{}, err
+	}
+	o.Count, o.Parallel, o.Slice = true, 1, bench.Slice{Ops: 1, For: time.Minute}
+	if err := l.both(ctx, "run", o, &counted); err != nil {
+		return bench.Sample{}, err
+	}
+	each := func(side int) float64 {
+		return float64(after[side]-before[side]) / float64(time.Microsecond) / float64(max(1, did.Ops))
+	}
+	return bench.Sample{Ops: did.Ops, Seconds: took, Values: map[string]float64{
+		serverCPU: each(0), clientCPU: each(1),
+		"bytes_up": counted.Traffic.BytesUp, "bytes_down": counted.Traffic.BytesDown,
+		"packets_up": counted.Traffic.PacketsUp, "packets_down": counted.Traffic.PacketsDown,
+	}}, nil
+}
+
+// both tells the client to do something and waits until the server has done
+// its part as well.
+func (l *lab) both(ctx context.Context, verb string, o order, result any) error {
+	err := l.client.Call(ctx, verb, o, result)
+	if e := l.server.Call(ctx, "settle", nil, nil); e != nil && err != nil {
+		err = fmt.Errorf("%w (server: %w)", err, e)
+	} else if e != nil {
+		err = e
+	}
+	return err
+}
+
+// cpu is the time that server and client have computed.
+func (l *lab) cpu() (both [2]time.Duration, err error) {
+	if both[0], err = l.server.CPU(); err != nil {
+		return both, err
+	}
+	both[1], err = l.client.CPU()
+	return both, err
+}
+
+// primitiveExperiment measures the parts, on the server's CPU.
+func primitiveExperiment(s *bench.Session) bench.Experiment {
+	e := bench.Experiment{
+		Name: "primitives", Title: "The primitives alone, on the server's CPU", Share: sharePrimitives,
+		Note: "Encapsulation and agreement include parsing the peer's key, as a handshake does. Go's are what crypto/tls uses.",
+		Metrics: []bench.Metric{
+			{Name: "cpu", Title: "CPU", Unit: "µs", Kind: bench.CPU, Headline: true},
+			{Name: "allocs", Title: "allocations", Unit: "", Kind: bench.Count},
+		},
+		Plots:  []bench.Plot{{Kind: bench.Bars, Title: "Primitives (µs)", Metric: "cpu", X: "primitive", Series: "library"}},
+		Versus: &bench.Versus{Subject: "library", Ours: libGo, Match: []string{"primitive"}},
+	}
+	var child *bench.Child
+	for _, p := range primitives() {
+		e.Arms = append(e.Arms, bench.Arm{Name: p.name(), Labels: p.labels(), Open: func(context.Context) (bench.Runner, error) {
+			if child == nil {
+				var err error
+				if child, err = s.SpawnOn(firstCPU(), primitivesRole, nil); err != nil {
+					return nil, err
+				}
+			}
+			return primitiveRunner(child, p.name()), nil
+		}})
+	}
+	return e
+}
+
+func primitiveRunner(child *bench.Child, name string) bench.Runner {
+	return bench.RunnerFunc(func(ctx context.Context, s bench.Slice) (bench.Sample, error) {
+		var c calculated
+		if err := child.Call(ctx, "run", calculation{Name: name, Slice: s}, &c); err != nil {
+			return bench.Sample{}, err
+		}
+		cpu := float64(c.CPU) / float64(time.Microsecond) / float64(c.Ops)
+		return bench.Sample{Ops: c.Ops, Values: map[string]float64{"cpu": cpu, "allocs": c.Allocs}}, nil
+	})
+}

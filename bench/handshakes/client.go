@@ -1,0 +1,393 @@
+package handshakes
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/hanzoai/pqgw/bench"
+	"github.com/hanzoai/pqgw/handshake"
+)
+
+func init() { bench.RegisterRole(clientRole, openClient) }
+
+// order tells the client to work.
+type order struct {
+	Task     task        `json:"task"`
+	TCP      string      `json:"tcp"`
+	UDP      string      `json:"udp"`
+	Root     []byte      `json:"root"`
+	Slice    bench.Slice `json:"slice"`
+	Parallel int         `json:"parallel"` // operations at the same time
+	Count    bool        `json:"count"`    // count bytes and packets, for which sockets are wrapped
+}
+
+// outcome is what the client did.
+type outcome struct {
+	Ops       int       `json:"ops"`
+	Latencies []float64 `json:"latencies"` // ms, from connect to the whole answer
+	Traffic   traffic   `json:"traffic"`   // of one operation, where counted
+}
+
+// traffic is what passed on the socket, from connect to the whole answer.
+type traffic struct {
+	BytesUp     float64 `json:"bytes_up"`
+	BytesDown   float64 `json:"bytes_down"`
+	PacketsUp   float64 `json:"packets_up"`
+	PacketsDown float64 `json:"packets_down"`
+}
+
+// client keeps a UDP socket for all its QUIC connections, and the sessions of
+// each arm from one round to the next.
+type client struct {
+	udp      *net.UDPConn
+	quic     *quic.Transport
+	sessions map[string][]*session
+}
+
+func openClient(context.Context, json.RawMessage) (map[string]bench.Verb, func(), error) {
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &client{udp: udp, quic: &quic.Transport{Conn: udp}, sessions: make(map[string][]*session)}
+	return map[string]bench.Verb{"prepare": c.prepare, "run": c.run}, func() {
+		_ = c.quic.Close()
+		_ = c.udp.Close()
+	}, nil
+}
+
+// prepare makes the connections that give workers their first tickets, which
+// are no part of what is measured.
+func (c *client) prepare(ctx context.Context, args json.RawMessage) (any, error) {
+	workers, err := c.workers(args)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range workers {
+		if w.session == nil || w.session.there() {
+			continue
+		}
+		if _, err := w.once(ctx, full); err != nil {
+			return nil, fmt.Errorf("to get a ticket: %w", err)
+		}
+	}
+	return nil, nil
+}
+
+func (c *client) run(ctx context.Context, args json.RawMessage) (any, error) {
+	workers, err := c.workers(args)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	errs := make([]error, len(workers))
+	var wg sync.WaitGroup
+	for i, w := range workers {
+		wg.Go(func() { errs[i] = w.loop(ctx, began) })
+	}
+	wg.Wait()
+	var out outcome
+	for _, w := range workers {
+		out.Ops += len(w.latencies)
+		out.Latencies = append(out.Latencies, w.latencies...)
+		out.Traffic = w.traffic
+	}
+	return out, errors.Join(errs...)
+}
+
+// worker does one operation after the other, with a session of its own.
+type worker struct {
+	client    *client
+	order     order
+	slice     bench.Slice
+	config    *tls.Config
+	session   *session // nil where nothing is resumed
+	latencies []float64
+	traffic   traffic
+}
+
+// workers are as many as the order asks for.
+func (c *client) workers(args json.RawMessage) ([]*worker, error) {
+	var o order
+	if err := json.Unmarshal(args, &o); err != nil {
+		return nil, err
+	}
+	n := max(1, o.Parallel)
+	sessions := c.sessionsOf(o, n)
+	share := o.Slice
+	if share.Ops > 0 {
+		share.Ops = (share.Ops + n - 1) / n
+	}
+	out := make([]*worker, n)
+	for i := range out {
+		config, err := o.config()
+		if err != nil {
+			return nil, err
+		}
+		out[i] = &worker{client: c, order: o, slice: share, config: config}
+		if sessions != nil {
+			out[i].session = sessions[i]
+			config.ClientSessionCache = sessions[i]
+		}
+	}
+	return out, nil
+}
+
+// sessionsOf are those of an arm, nil for one that resumes nothing.
+func (c *client) sessionsOf(o order, n int) []*session {
+	if o.Task.Kind != resumed && o.Task.Kind != early {
+		return nil
+	}
+	key := o.Task.name() + " " + o.TCP
+	for len(c.sessions[key]) < n {
+		c.sessions[key] = append(c.sessions[key], &session{came: make(chan struct{}, 1)})
+	}
+	return c.sessions[key]
+}
+
+func (o order) config() (*tls.Config, error) {
+	roots, err := (identity{Root: o.Root}).roots()
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{
+		ServerName: serverName, RootCAs: roots, MinVersion: tls.VersionTLS13,
+		CurvePreferences: []tls.CurveID{o.Task.Group}, NextProtos: []string{alpn},
+	}
+	if o.Task.Kind == retried {
+		config.CurvePreferences = append(config.CurvePreferences, o.Task.wrongShare())
+	}
+	return config, nil
+}
+
+func (w *worker) loop(ctx context.Context, began time.Time) error {
+	for !w.slice.Over(began, len(w.latencies)) {
+		took, err := w.once(ctx, w.order.Task.Kind)
+		if err != nil {
+			return err
+		}
+		w.latencies = append(w.latencies, float64(took)/float64(time.Millisecond))
+	}
+	return nil
+}
+
+// once connects, shakes hands, asks, reads the answer and closes, and fails
+// unless all was as the task has it. It tells how long the answer took.
+func (w *worker) once(ctx context.Context, kind string) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if w.order.Task.Transport == overQUIC {
+		return w.onceQUIC(ctx, kind)
+	}
+	return w.onceTLS(ctx, kind)
+}
+
+func (w *worker) onceTLS(ctx context.Context, kind string) (took time.Duration, err error) {
+	began := time.Now()
+	var d net.Dialer
+	raw, err := d.DialContext(ctx, "tcp", w.order.TCP)
+	if err != nil {
+		return 0, err
+	}
+	defer raw.Close()
+	deadline, _ := ctx.Deadline()
+	_ = raw.SetDeadline(deadline)
+	socket := raw
+	var counted *countedConn
+	if w.order.Count {
+		counted = &countedConn{Conn: raw}
+		socket = counted
+	}
+	c := tls.Client(socket, w.config)
+	if err := c.Handshake(); err != nil {
+		return 0, err
+	}
+	if err := ask(c); err != nil {
+		return 0, err
+	}
+	took = time.Since(began)
+	if counted != nil {
+		if w.traffic, err = counted.traffic(); err != nil {
+			return 0, err
+		}
+	}
+	cs := c.ConnectionState()
+	if err := w.check(&cs, kind, false); err != nil {
+		return 0, err
+	}
+	return took, c.Close()
+}
+
+func (w *worker) onceQUIC(ctx context.Context, kind string) (took time.Duration, err error) {
+	began := time.Now()
+	transport, counted, end, err := w.quicTransport()
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	c, s, err := w.openQUIC(ctx, transport, kind)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = c.CloseWithError(0, "") }()
+	if err := ask(closingWrite{s}); err != nil {
+		return 0, err
+	}
+	took = time.Since(began)
+	if counted != nil {
+		w.traffic = counted.traffic()
+	}
+	select { // 0-RTT may have its answer before the handshake is done
+	case <-c.HandshakeComplete():
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	cs := c.ConnectionState()
+	if err := w.check(&cs.TLS, kind, cs.Used0RTT); err != nil {
+		return 0, err
+	}
+	return took, w.session.await(ctx)
+}
+
+// quicTransport is the client's, or one of this operation's own that counts.
+func (w *worker) quicTransport() (t *quic.Transport, counted *countedPackets, end func(), err error) {
+	if !w.order.Count {
+		return w.client.quic, nil, func() {}, nil
+	}
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	counted = &countedPackets{PacketConn: udp}
+	t = &quic.Transport{Conn: counted}
+	return t, counted, func() {
+		_ = t.Close()
+		_ = udp.Close()
+	}, nil
+}
+
+func (w *worker) openQUIC(ctx context.Context, t *quic.Transport, kind string) (*quic.Conn, *quic.Stream, error) {
+	to, err := net.ResolveUDPAddr("udp", w.order.UDP)
+	if err != nil {
+		return nil, nil, err
+	}
+	dial := t.Dial
+	if kind == early {
+		dial = t.DialEarly
+	}
+	c, err := dial(ctx, to, w.config, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := c.OpenStreamSync(ctx)
+	if err != nil {
+		_ = c.CloseWithError(0, "")
+		return nil, nil, err
+	}
+	return c, s, nil
+}
+
+// closingWrite ends the stream with the request.
+type closingWrite struct{ *quic.Stream }
+
+func (c closingWrite) Write(p []byte) (int, error) {
+	n, err := c.Stream.Write(p)
+	if err == nil {
+		err = c.Stream.Close()
+	}
+	return n, err
+}
+
+func ask(rw io.ReadWriter) error {
+	if _, err := io.WriteString(rw, request); err != nil {
+		return err
+	}
+	var got [len(answer)]byte
+	if _, err := io.ReadFull(rw, got[:]); err != nil {
+		return fmt.Errorf("answer: %w", err)
+	}
+	if string(got[:]) != answer {
+		return fmt.Errorf("answer %q", got)
+	}
+	return nil
+}
+
+// check holds what came about against what was to be measured.
+func (w *worker) check(cs *tls.ConnectionState, kind string, used0RTT bool) error {
+	t := w.order.Task
+	if cs.Version != tls.VersionTLS13 || cs.CurveID != t.Group {
+		return fmt.Errorf("TLS %s with %s, wanted 1.3 with %s", handshake.VersionName(cs.Version), handshake.GroupName(cs.CurveID), handshake.GroupName(t.Group))
+	}
+	if was := kind == resumed || kind == early; cs.DidResume != was {
+		return fmt.Errorf("resumed: %t, in an arm of kind %s", cs.DidResume, kind)
+	}
+	if cs.HelloRetryRequest != (kind == retried) {
+		return fmt.Errorf("HelloRetryRequest: %t, in an arm of kind %s", cs.HelloRetryRequest, kind)
+	}
+	if used0RTT != (kind == early) {
+		return fmt.Errorf("0-RTT: %t, in an arm of kind %s", used0RTT, kind)
+	}
+	if len(cs.VerifiedChains) == 0 {
+		return errors.New("the certificate was not verified")
+	}
+	if name := handshake.KeyName(cs.PeerCertificates[0].PublicKey); name != t.Auth {
+		return fmt.Errorf("authenticated by %s, wanted %s", name, t.Auth)
+	}
+	return nil
+}
+
+// session is a cache of one session that tells when a ticket has come.
+type session struct {
+	mu    sync.Mutex
+	state *tls.ClientSessionState
+	came  chan struct{}
+}
+
+// Get is the newest session.
+func (s *session) Get(string) (*tls.ClientSessionState, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state, s.state != nil
+}
+
+// Put keeps a session.
+func (s *session) Put(_ string, state *tls.ClientSessionState) {
+	if state == nil {
+		return
+	}
+	s.mu.Lock()
+	s.state = state
+	s.mu.Unlock()
+	select {
+	case s.came <- struct{}{}:
+	default:
+	}
+}
+
+// await returns when a ticket has come since it last did; at once on nil.
+func (s *session) await(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	select {
+	case <-s.came:
+		return nil
+	case <-ctx.Done():
+		return errors.New("no ticket came")
+	}
+}
+
+// there reports whether there is a session to resume.
+func (s *session) there() bool {
+	_, ok := s.Get("")
+	return ok
+}
