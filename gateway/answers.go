@@ -57,6 +57,7 @@ func (f *flow) explain(status int, reason, text string) {
 		b = append(b, '\n')
 	}
 	h.AddKnownString(exchange.CacheControl, "no-store")
+	h.AddKnown(exchange.XRequestID, f.id)
 	f.scratch = b
 	f.answer(h, b)
 }

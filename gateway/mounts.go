@@ -68,12 +68,12 @@ var errNoAnswer = errors.New("the handler returned without an answer")
 
 // serveMount lets a handler in this process answer.
 func (f *flow) serveMount(r *route) {
-	real := f.x.Responder
-	f.mount = mountResponder{Responder: real, f: f, ops: r.responseOps}
+	client := f.x.Responder
+	f.mount = mountResponder{Responder: client, f: f, ops: r.responseOps}
 	f.x.Responder = &f.mount
 	r.mount.Serve(f.x)
-	f.x.Responder = real
-	if !real.Started() && !f.mount.aborted {
+	f.x.Responder = client
+	if !client.Started() && !f.mount.aborted {
 		f.reason, f.err = "no_answer", errNoAnswer
 		f.explain(500, "internal", "the service failed to answer")
 	}

@@ -348,7 +348,7 @@ func TestRefusedRequestIsAnsweredAndRecorded(t *testing.T) {
 	r := request("GET", "/", "Accept", "application/json")
 	r.x.Refusal = exchange.RefuseHost
 	g.Serve(&r.x)
-	if r.r.status != 400 || !strings.Contains(r.r.body.String(), `"error":"bad_host"`) || r.x.Log.Err != exchange.RefuseHost { //nolint:errorlint // identity is the contract
+	if r.r.status != 400 || !strings.Contains(r.r.body.String(), `"error":"bad_host"`) || r.x.Log.Err != exchange.RefuseHost {
 		t.Errorf("%d %s %v", r.r.status, r.r.body.String(), r.x.Log.Err)
 	}
 }

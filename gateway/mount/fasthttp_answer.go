@@ -131,7 +131,7 @@ func (s *readerSource) Read(p []byte) (int, error) {
 		switch {
 		case s.left == 0:
 			err = io.EOF
-		case err == io.EOF: //nolint:errorlint // the end is this value
+		case err == io.EOF:
 			err = io.ErrUnexpectedEOF
 		}
 	}

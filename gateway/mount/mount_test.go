@@ -304,7 +304,7 @@ func webSocket(t *testing.T, addr string) (net.Conn, *bufio.Reader, *http.Respon
 const opening = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Protocol: chat\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
 
 func TestHTTPHijackIsATunnel(t *testing.T) {
-	ended := make(chan error, 1)
+	ended := make(chan bool, 1)
 	addr := serve(t, httpFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != "GET" || r.Header.Get("Upgrade") != "websocket" || r.Header.Get("Connection") != "Upgrade" || r.Header.Get("Sec-WebSocket-Key") == "" {
 			t.Errorf("%s %v", r.Method, r.Header)
@@ -317,9 +317,9 @@ func TestHTTPHijackIsATunnel(t *testing.T) {
 		_, _ = rw.WriteString(opening)
 		_ = rw.Flush()
 		go func() { // as libraries do: the handler returns, the connection lives
-			_, err := io.Copy(c, rw)
+			_, _ = io.Copy(c, rw)
 			_ = c.Close()
-			ended <- err
+			ended <- true
 		}()
 	}))
 	checkEcho(t, addr)

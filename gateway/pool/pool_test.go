@@ -156,13 +156,13 @@ func TestUnusedConnectionsAreClosedInTime(t *testing.T) {
 		bubble(t, s, Settings{MaxIdle: 10, Idle: time.Minute}, func(e *Endpoint) {
 			c, busy := acquire(t, e), acquire(t, e)
 			e.Release(c, true, time.Now())
-			time.Sleep(time.Minute - 1)
+			time.Sleep(time.Minute - time.Millisecond)
 			e.Sweep(time.Now())
 			synctest.Wait()
 			if n := s.open.Load(); n != 2 {
 				t.Errorf("%s: %d open before the time", protocol, n)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Millisecond)
 			e.Sweep(time.Now())
 			synctest.Wait()
 			if n := s.open.Load(); n != 1 {

@@ -84,11 +84,9 @@ func (t *Table[T]) pathsOf(host string) *paths[T] {
 		}
 		return t.any
 	}
-	m, key := t.exact, ""
+	m, key := t.exact, string(NormalizeHost(nil, []byte(host)))
 	if suffix, ok := strings.CutPrefix(host, "*."); ok {
 		m, key = t.wild, suffix
-	} else {
-		key = string(NormalizeHost(nil, []byte(host)))
 	}
 	p := m[key]
 	if p == nil {
