@@ -13,6 +13,7 @@ import (
 	"github.com/hanzoai/pqgw/transports/http1"
 	"github.com/hanzoai/pqgw/transports/http2"
 	"github.com/hanzoai/pqgw/transports/stream"
+	"github.com/hanzoai/pqgw/transports/zap"
 )
 
 // DialSettings are what the connections to one endpoint have in common.
@@ -23,7 +24,7 @@ type DialSettings struct {
 	Watch *deadline.Watch
 	// Limits on answers' heads.
 	Limits exchange.Limits
-	// Portable keeps HTTP/1 out of read callbacks.
+	// Portable keeps HTTP/1 and ZAP out of read callbacks.
 	Portable bool
 }
 
@@ -44,21 +45,37 @@ func NewDialer(scheme, address string, s DialSettings) (exchange.Dialer, error) 
 		d.secure = true
 	case "h2c":
 		d.h2 = true
+	case "zap":
+		d.zap = true
+	case "zap+unix":
+		d.network, d.zap = "unix", true
+	case "zap+tls":
+		d.secure, d.zap = true, true
 	default:
 		return nil, fmt.Errorf("%w: %s", ErrScheme, scheme)
 	}
 	if d.secure && s.TLS == nil {
 		return nil, fmt.Errorf("endpoint %s://%s: TLS settings are missing", scheme, address)
 	}
+	if d.secure {
+		d.tls = s.TLS.Config(address)
+	}
+	if d.secure && d.zap {
+		d.tls = d.tls.Clone() // an upstream's endpoints share the settings, not the protocol
+		d.tls.NextProtos = []string{zap.ALPN}
+	}
+	d.zapOptions = zap.ClientOptions{Watch: s.Watch, Limits: s.Limits}
 	return d, nil
 }
 
 type dialer struct {
 	network, address string
-	secure, h2       bool
+	secure, h2, zap  bool
 	settings         DialSettings
+	tls              *tls.Config // nil in the clear
 	h1               http1.ClientOptions
 	h2Options        http2.ClientOptions
+	zapOptions       zap.ClientOptions
 }
 
 // tcp sets no keep-alive of its own per connection but the kernel's: an
@@ -80,6 +97,10 @@ func (d *dialer) Dial(ctx context.Context) (exchange.ClientConn, error) {
 			return nil, err
 		}
 	}
+	if d.zap {
+		info.Protocol = exchange.ZAP
+		return zap.NewClientConn(s, info, &d.zapOptions), nil
+	}
 	if d.h2 || info.Secure && info.Facts.ALPN == alpnH2 {
 		info.Protocol = exchange.HTTP2
 		return http2.NewClientConn(newPlainConn(s), info, &d.h2Options), nil
@@ -96,7 +117,7 @@ func dialError(ctx context.Context, err error) error {
 }
 
 func (d *dialer) handshake(ctx context.Context, s *stream.Stream, info *exchange.Conn) error {
-	s.TLS = tls.Client(s.Sock, d.settings.TLS.Config(d.address))
+	s.TLS = tls.Client(s.Sock, d.tls)
 	facts, err := d.settings.TLS.Handshake(ctx, s.TLS)
 	if err != nil {
 		if ctx.Err() != nil {

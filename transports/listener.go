@@ -22,6 +22,7 @@ import (
 	"github.com/hanzoai/pqgw/transports/deadline"
 	"github.com/hanzoai/pqgw/transports/http1"
 	"github.com/hanzoai/pqgw/transports/http2"
+	"github.com/hanzoai/pqgw/transports/zap"
 )
 
 // Protocols by the names of configuration.
@@ -29,13 +30,14 @@ const (
 	H1  = "h1"
 	H2  = "h2"
 	H2C = "h2c"
+	ZAP = "zap"
 )
 
 // ALPN gives the protocol ids to offer for protocols of a TLS listener, first
 // choice first (RFC 7301).
 func ALPN(protocols []string) []string {
 	var ids []string
-	for _, p := range [...]struct{ name, id string }{{H2, alpnH2}, {H1, alpnH1}} {
+	for _, p := range [...]struct{ name, id string }{{H2, alpnH2}, {H1, alpnH1}, {ZAP, zap.ALPN}} {
 		for _, have := range protocols {
 			if have == p.name {
 				ids = append(ids, p.id)
@@ -53,13 +55,14 @@ const (
 // Settings are what a listener does with connections. They are replaced as a
 // whole; a connection keeps those that it was accepted under.
 type Settings struct {
-	// Protocols that are spoken: H1, H2 with TLS; H1, H2C without.
+	// Protocols that are spoken: H1, H2, ZAP with TLS; H1, H2C without, or ZAP
+	// alone.
 	Protocols []string
 	// TLS is nil in the clear.
 	TLS *handshake.Server
 	// Handler serves the exchanges.
 	Handler exchange.Handler
-	// Portable keeps HTTP/1 out of read callbacks.
+	// Portable keeps HTTP/1 and ZAP out of read callbacks.
 	Portable bool
 	// ProxyFrom are the networks whose connections begin with a PROXY header.
 	ProxyFrom []netip.Prefix
@@ -104,7 +107,9 @@ type inForce struct {
 	Settings
 	h1                http1.Options
 	h2                http2.Options
+	zap               zap.Options
 	speaks1, speaks2c bool
+	speaksZAP         bool
 }
 
 // conn is a connection of any protocol, as drain sees it.
@@ -169,12 +174,17 @@ func (l *Listener) Update(s Settings) {
 	for _, p := range s.Protocols {
 		f.speaks1 = f.speaks1 || p == H1
 		f.speaks2c = f.speaks2c || p == H2C
+		f.speaksZAP = f.speaksZAP || p == ZAP
 	}
 	f.h1 = http1.Options{
 		Handler: s.Handler, Watch: l.watch, Limits: s.Limits, HeadTimeout: s.HeadTimeout, IdleTimeout: s.IdleTimeout,
 		StreamIdle: s.StreamIdle, BodyMinRate: s.BodyMinRate, MaxRequests: s.MaxRequests, H2C: f.speaks2c && s.TLS == nil,
 	}
 	f.h2 = http2Options(&s)
+	f.zap = zap.Options{
+		Handler: s.Handler, Watch: l.watch, Limits: s.Limits, HeadTimeout: s.HeadTimeout, IdleTimeout: s.IdleTimeout,
+		StreamIdle: s.StreamIdle, BodyMinRate: s.BodyMinRate, MaxRequests: s.MaxRequests,
+	}
 	l.inForce.Store(f)
 }
 

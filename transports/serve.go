@@ -7,6 +7,7 @@ import (
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/transports/http1"
 	"github.com/hanzoai/pqgw/transports/stream"
+	"github.com/hanzoai/pqgw/transports/zap"
 )
 
 // serve hands an open connection to its protocol.
@@ -15,10 +16,14 @@ func (l *Listener) serve(s *stream.Stream, info *exchange.Conn, f *inForce) {
 	switch {
 	case info.Secure && info.Facts.ALPN == alpnH2:
 		l.serveHTTP2(s, nil, info, f)
+	case info.Secure && info.Facts.ALPN == zap.ALPN:
+		l.serveZAP(s, info, f)
 	case f.speaks1 && (!info.Secure || info.Facts.ALPN == alpnH1 || info.Facts.ALPN == ""):
 		l.serveHTTP1(s, info, f)
 	case !info.Secure && f.speaks2c:
 		l.serveHTTP2(s, nil, info, f)
+	case f.speaksZAP && info.Facts.ALPN == "":
+		l.serveZAP(s, info, f) // public peers agree on no ALPN
 	default:
 		l.series.Refused("no_shared_protocol")
 		_ = s.Close()
@@ -37,6 +42,17 @@ func (l *Listener) serveHTTP1(s *stream.Stream, info *exchange.Conn, f *inForce)
 	if errors.Is(err, http1.ErrPreface) {
 		l.serveHTTP2(s, c.Unread(), info, f)
 	}
+}
+
+func (l *Listener) serveZAP(s *stream.Stream, info *exchange.Conn, f *inForce) {
+	info.Protocol = exchange.ZAP
+	c := zap.NewConn(s, info, s.Sock.FD(), &f.zap)
+	if !l.track(c) {
+		_ = s.Close()
+		return
+	}
+	_ = c.Serve()
+	l.untrack(c)
 }
 
 // plainConn is the connection under HTTP/2: the stream's plaintext with the

@@ -211,11 +211,12 @@ func (c *ClientConn) giveUp(reason error) error {
 func (c *ClientConn) sendInside(src exchange.Source) error {
 	for left := c.length; ; {
 		p, err := src.Next()
-		if err != nil && !isEOF(err) {
+		last := isEOF(err)
+		if err != nil && !last {
 			return err
 		}
 		left -= int64(len(p))
-		if left < 0 || err != nil && left > 0 {
+		if left < 0 || last && left > 0 {
 			return c.giveUp(sendError(errBodyLength))
 		}
 		if len(p) > 0 {
@@ -224,7 +225,7 @@ func (c *ClientConn) sendInside(src exchange.Source) error {
 				return sendError(err)
 			}
 		}
-		if err != nil {
+		if last {
 			return nil
 		}
 	}
