@@ -30,11 +30,11 @@ const prefixLen = 4
 // the end. The zero value is ready to begin; an Encoder may be used again.
 type Encoder struct {
 	buf     []byte
-	start   int // of the message in buf, after the prefix
-	block   int // where the open header block begins in buf; 0: none
-	count   uint32
-	apart   int // bytes of a body that is not in buf
-	split   int // where that body belongs in buf
+	start   int    // of the message in buf, after the prefix
+	block   int    // where the open header block begins in buf
+	count   uint32 // of the pairs in it; 0: none is open
+	apart   int    // bytes of a body that is not in buf
+	split   int    // where that body belongs in buf
 	kind    byte
 	prefix  bool
 	stage   stage
@@ -52,25 +52,29 @@ const (
 	stageDone
 )
 
-// begin reserves prefix, header and fixed section, and room for texts more
-// bytes, and writes the header but for its size.
-func (e *Encoder) begin(dst []byte, opt Options, kind byte, fixed, texts int) {
+// begin reserves prefix, header, fixed section and texts, writes the header but
+// for its size, and clears the fixed section. It returns the message so far.
+func (e *Encoder) begin(dst []byte, opt Options, kind byte, fixed, texts int) []byte {
 	prefix := opt.prefixSize()
 	start := len(dst) + prefix
-	if cap(dst) < start+HeaderLen+fixed+texts {
-		dst = slices.Grow(dst, prefix+HeaderLen+fixed+texts)
+	end := start + HeaderLen + fixed + texts
+	if cap(dst) < end {
+		dst = slices.Grow(dst, end-len(dst))
 	}
-	*e = Encoder{buf: dst[:start+HeaderLen+fixed], start: start, kind: kind, prefix: prefix != 0, stage: stageHeaders}
+	// Field by field: a composite would be built aside and copied.
+	e.buf, e.start, e.kind, e.prefix, e.stage = dst[:end], start, kind, prefix != 0, stageHeaders
+	e.count, e.apart, e.split, e.hasHost, e.err = 0, 0, 0, false, nil
 	flags := uint64(kind) << 8
 	if opt&Extended != 0 {
 		flags |= FlagExtended
 	}
-	head := e.buf[start:]
-	binary.LittleEndian.PutUint64(head, magic|Version1<<32|flags<<48)
-	binary.LittleEndian.PutUint64(head[8:], HeaderLen)
-	for head = head[HeaderLen:]; len(head) >= 8; head = head[8:] {
-		binary.LittleEndian.PutUint64(head, 0)
+	msg := dst[start:end]
+	binary.LittleEndian.PutUint64(msg, magic|Version1<<32|flags<<48)
+	binary.LittleEndian.PutUint64(msg[8:], HeaderLen)
+	for i := HeaderLen; i < HeaderLen+fixed; i += 8 {
+		binary.LittleEndian.PutUint64(msg[i:i+8], 0)
 	}
+	return msg
 }
 
 // Request begins a request after dst.
@@ -88,18 +92,22 @@ func (e *Encoder) request(dst []byte, opt Options, kind byte, method, target, pr
 	if len(proto) == 0 {
 		proto = defaultProto
 	}
-	e.begin(dst, opt, kind, httpFixed, len(method)+len(target)+len(proto))
+	n, m := len(method), len(target)
+	msg := e.begin(dst, opt, kind, httpFixed, n+m+len(proto))
+	texts := msg[httpTexts:]
+	oddMethod := copyToken(texts, method)
+	odd := copyVisible(texts[n:], target) | copyVisible(texts[n+m:], proto)
+	putCell(msg, requestMethod, httpTexts, n)
+	putCell(msg, requestTarget, httpTexts+n, m)
+	putCell(msg, requestProto, httpTexts+n+m, len(proto))
 	switch {
-	case !tokenOK(method):
-		e.fail(methodError(HeaderLen+httpFixed, method))
-	case !targetOK(target):
-		e.fail(targetErrorHTTP(HeaderLen+httpFixed+len(method), target))
-	case !protoOK(proto):
-		e.fail(protoError(HeaderLen+httpFixed+len(method)+len(target), proto))
+	case n == 0 || oddMethod&highs != 0 && !tokenExact(method):
+		e.fail(methodError(httpTexts, method))
+	case m == 0 || odd&highs != 0 && !targetOK(target):
+		e.fail(targetErrorHTTP(httpTexts+n, target))
+	case odd&highs != 0 && !protoOK(proto):
+		e.fail(protoError(httpTexts+n+m, proto))
 	}
-	e.text(requestMethod, method)
-	e.text(requestTarget, target)
-	e.text(requestProto, proto)
 }
 
 // Response begins a response after dst.
@@ -116,18 +124,22 @@ func (e *Encoder) response(dst []byte, opt Options, kind byte, status int, reaso
 	if len(proto) == 0 {
 		proto = defaultProto
 	}
-	e.begin(dst, opt, kind, httpFixed, len(reason)+len(proto))
+	n := len(reason)
+	msg := e.begin(dst, opt, kind, httpFixed, n+len(proto))
+	texts := msg[httpTexts:]
+	copy(texts, reason)
+	odd := copyVisible(texts[n:], proto)
+	binary.LittleEndian.PutUint16(msg[HeaderLen+responseStatus:], uint16(status))
+	putCell(msg, responseReason, httpTexts, n)
+	putCell(msg, responseProto, httpTexts+n, len(proto))
 	switch {
 	case status < 100 || status > 999:
 		e.fail(statusError(HeaderLen, status))
 	case !reasonOK(reason):
-		e.fail(reasonError(HeaderLen + httpFixed))
-	case !protoOK(proto):
-		e.fail(protoError(HeaderLen+httpFixed+len(reason), proto))
+		e.fail(reasonError(httpTexts))
+	case odd&highs != 0:
+		e.fail(protoError(httpTexts+n, proto))
 	}
-	binary.LittleEndian.PutUint16(e.buf[e.start+HeaderLen:], uint16(status))
-	e.text(responseReason, reason)
-	e.text(responseProto, proto)
 }
 
 // End begins the end of a streamed body after dst; trailers may follow.
@@ -146,19 +158,17 @@ func (e *Encoder) fail(err error) {
 // position is the offset in the message of what is appended next.
 func (e *Encoder) position() int { return len(e.buf) - e.start + e.apart }
 
-// point writes the cell at field for n bytes at position at.
-func (e *Encoder) point(field, at, n int) {
+// putCell writes the cell at field for n bytes at position at of the message.
+func putCell(msg []byte, field, at, n int) {
 	var cell uint64
 	if n != 0 {
 		cell = uint64(uint32(at-HeaderLen-field)) | uint64(n)<<32
 	}
-	binary.LittleEndian.PutUint64(e.buf[e.start+HeaderLen+field:], cell)
+	binary.LittleEndian.PutUint64(msg[HeaderLen+field:], cell)
 }
 
-func (e *Encoder) text(field int, v []byte) {
-	e.point(field, len(e.buf)-e.start, len(v))
-	e.buf = append(e.buf, v...)
-}
+// point is putCell for the message being written.
+func (e *Encoder) point(field, at, n int) { putCell(e.buf[e.start:], field, at, n) }
 
 // Field appends a header field.
 func (e *Encoder) Field(name, value []byte) {
@@ -166,7 +176,7 @@ func (e *Encoder) Field(name, value []byte) {
 		e.fail(fail(errOrder, e.position(), headersField, "a header field after the body was begun"))
 		return
 	}
-	e.pair(name, value, headersField)
+	e.pair(name, value)
 }
 
 // Trailer appends a trailer field.
@@ -178,47 +188,85 @@ func (e *Encoder) Trailer(name, value []byte) {
 		e.fail(fail(errOrder, e.position(), trailersField, "a trailer field where none may be"))
 		return
 	}
-	e.pair(name, value, trailersField)
+	e.pair(name, value)
 }
 
 // pair appends a field to the open block, and opens it for the first.
-func (e *Encoder) pair(name, value []byte, field string) {
-	if class := classify(name); class != fieldPasses && !e.keeps(class, name, field) {
+func (e *Encoder) pair(name, value []byte) {
+	if class := classify(name); class != fieldPasses && !e.keeps(class) {
 		return
 	}
-	if e.block == 0 {
-		e.block = len(e.buf)
-		e.buf = append(e.buf, zeros[:4]...)
+	if e.count == 0 {
+		e.open()
 	}
 	e.count++
 	at := len(e.buf)
 	buf, odd := appendPair(e.buf, name, value)
 	e.buf = buf
-	if odd != 0 || len(name) == 0 {
-		e.look(at, name, value, field)
+	if odd&highs != 0 || len(name) == 0 {
+		e.look(at, name, value)
 	}
 }
 
-// look has a closer look at a pair that was written at at.
-func (e *Encoder) look(at int, name, value []byte, field string) {
-	if !tokenOKSlow(name) {
-		e.fail(nameError(at-e.start+e.apart, field, name))
-	} else if !valueOKSlow(value) {
-		e.fail(valueError(at-e.start+e.apart, field, name))
+// pairs is pair for each of a list, with less to and fro.
+func (e *Encoder) pairs(list []Pair) {
+	if len(list) == 0 {
+		return
+	}
+	if e.count == 0 {
+		e.open()
+	}
+	buf, n := e.buf, uint32(0)
+	for i := range list {
+		p := &list[i]
+		if class := classify(p.Name); class != fieldPasses && !e.keeps(class) {
+			continue
+		}
+		at := len(buf)
+		var odd uint64
+		buf, odd = appendPair(buf, p.Name, p.Value)
+		n++
+		if odd&highs != 0 || len(p.Name) == 0 {
+			e.look(at, p.Name, p.Value)
+		}
+	}
+	if e.count += n; e.count == 0 {
+		buf = buf[:e.block]
+	}
+	e.buf = buf
+}
+
+// open begins a header block; closeBlock writes its count.
+func (e *Encoder) open() {
+	e.block = len(e.buf)
+	e.buf = append(e.buf, zeros[:4]...)
+}
+
+// field names the block that is being written, for errors.
+func (e *Encoder) field() string {
+	if e.stage == stageTrailers {
+		return trailersField
+	}
+	return headersField
+}
+
+// look has an exact look at a pair that was written at at.
+func (e *Encoder) look(at int, name, value []byte) {
+	if !tokenExact(name) {
+		e.fail(nameError(at-e.start+e.apart, e.field(), name))
+	} else if !valueExact(value) {
+		e.fail(valueError(at-e.start+e.apart, e.field(), name))
 	}
 }
 
 // keeps reports whether a field with a meaning of its own is written.
-func (e *Encoder) keeps(class fieldClass, name []byte, field string) bool {
-	if !tokenOK(name) {
-		return true // to be refused
-	}
+func (e *Encoder) keeps(class fieldClass) bool {
 	switch class {
 	case fieldRefused:
-		e.fail(transferEncodingError(e.position(), field))
+		e.fail(transferEncodingError(e.position(), e.field()))
 	case fieldHost:
-		if e.hasHost || field == trailersField {
-			e.fail(hostError(e.position(), field))
+		if e.hasHost || e.stage == stageTrailers {
+			e.fail(hostError(e.position(), e.field()))
 			return false
 		}
 		e.hasHost = true
@@ -229,12 +277,12 @@ func (e *Encoder) keeps(class fieldClass, name []byte, field string) bool {
 
 // closeBlock ends the open header block and points the cell at field to it.
 func (e *Encoder) closeBlock(field int) {
-	if e.block == 0 {
+	if e.count == 0 {
 		return
 	}
 	binary.LittleEndian.PutUint32(e.buf[e.block:], e.count)
 	e.point(field, e.block-e.start+e.apart, len(e.buf)-e.block)
-	e.block, e.count = 0, 0
+	e.count = 0
 }
 
 func (e *Encoder) closeHeaders() {
@@ -330,7 +378,7 @@ func (e *Encoder) finish() error {
 	}
 	e.stage = stageDone
 	n := e.position()
-	if n > maxMessage {
+	if n > maxMessage || n < 0 {
 		return tooLargeToWrite(n)
 	}
 	binary.LittleEndian.PutUint32(e.buf[e.start+12:], uint32(n))

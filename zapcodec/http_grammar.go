@@ -3,14 +3,34 @@ package zapcodec
 import "encoding/binary"
 
 // The checks here read eight bytes at a time: heads are checked on every
-// message, both ways, and a byte at a time this would be most of the cost.
+// message, both ways, and a byte at a time this would be most of the cost. A
+// quick look marks words (in the high bits of their bytes) that hold anything
+// out of the ordinary; only then is each byte looked at, by the exact rule.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 )
 
-// below marks (in some high bit) that w holds a byte less than n, n ≤ 128.
-func below(w, n uint64) uint64 { return (w - ones*n) &^ w & highs }
+// blanks is a word of bytes that every quick look lets pass.
+const blanks = 'a' * ones
+
+// oddValue marks bytes below 0x10 in a field's value.
+func oddValue(w uint64) uint64 { return (w - 0x10*ones) &^ w }
+
+// oddVisible marks what is not visible ASCII.
+func oddVisible(w uint64) uint64 { return (w-0x21*ones)&^w | (w + ones) | w }
+
+// oddReason marks what is neither visible ASCII nor a space.
+func oddReason(w uint64) uint64 { return (w-0x20*ones)&^w | (w + ones) | w }
+
+// oddToken marks what is neither a letter nor '-'. Sums may carry into the next
+// byte only from a byte that is marked itself.
+func oddToken(w uint64) uint64 {
+	lower := w | 0x20*ones
+	notLetter := ^(lower + (0x80-'a')*ones) | (lower + (0x7f-'z')*ones)
+	notDash := (w ^ '-'*ones) + 0x7f*ones
+	return notLetter&notDash | w
+}
 
 // word gathers a string of 0 to 7 bytes into one word; its other bytes repeat
 // some of the string, or are blanks.
@@ -26,26 +46,53 @@ func word(b []byte) uint64 {
 	return blanks
 }
 
-// blanks is a word of bytes that every check here lets pass.
-const blanks = 'a' * ones
-
-// valueOK reports whether v may be a field's value: no CR, LF or NUL.
-func valueOK(v []byte) bool {
-	// One quick look for any byte below 0x10, and a second for which it is
-	// only when there is one (a tab is allowed).
-	var bad uint64
-	if n := len(v); n >= 8 {
+// tokenOK reports whether s is a token (RFC 9110, section 5.6.2).
+func tokenOK(s []byte) bool {
+	var odd uint64
+	if n := len(s); n >= 8 {
 		for i := 0; i+8 < n; i += 8 {
-			bad |= below(binary.LittleEndian.Uint64(v[i:i+8]), 0x10)
+			odd |= oddToken(binary.LittleEndian.Uint64(s[i : i+8]))
 		}
-		bad |= below(binary.LittleEndian.Uint64(v[n-8:]), 0x10)
+		odd |= oddToken(binary.LittleEndian.Uint64(s[n-8:]))
 	} else {
-		bad = below(word(v), 0x10)
+		odd = oddToken(word(s))
 	}
-	return bad == 0 || valueOKSlow(v)
+	return odd&highs == 0 && len(s) != 0 || tokenExact(s)
 }
 
-func valueOKSlow(v []byte) bool {
+// visible reports whether s is of visible ASCII bytes alone.
+func visible(s []byte) bool {
+	var odd uint64
+	if n := len(s); n >= 8 {
+		for i := 0; i+8 < n; i += 8 {
+			odd |= oddVisible(binary.LittleEndian.Uint64(s[i : i+8]))
+		}
+		odd |= oddVisible(binary.LittleEndian.Uint64(s[n-8:]))
+	} else {
+		odd = oddVisible(word(s))
+	}
+	return odd&highs == 0
+}
+
+// targetOK reports whether t may be a request's target: not empty, no space
+// and no control byte.
+func targetOK(t []byte) bool { return len(t) != 0 && (visible(t) || targetExact(t)) }
+
+// protoOK reports whether p may be a version token: visible ASCII.
+func protoOK(p []byte) bool { return visible(p) }
+
+// tokenExact is tokenOK by a look at each byte.
+func tokenExact(s []byte) bool {
+	for _, c := range s {
+		if notToken[c] {
+			return false
+		}
+	}
+	return len(s) != 0
+}
+
+// valueExact reports whether v may be a field's value: no CR, LF or NUL.
+func valueExact(v []byte) bool {
 	for _, c := range v {
 		if c == '\r' || c == '\n' || c == 0 {
 			return false
@@ -54,46 +101,28 @@ func valueOKSlow(v []byte) bool {
 	return true
 }
 
-// targetOK reports whether t may be a request's target: not empty, no space
-// and no control byte.
-func targetOK(t []byte) bool {
-	var bad uint64
-	i := 0
-	for ; i+8 <= len(t); i += 8 {
-		w := binary.LittleEndian.Uint64(t[i : i+8])
-		bad |= below(w, 0x21) | below(w^0x7f*ones, 1)
+// targetExact is targetOK by a look at each byte.
+func targetExact(t []byte) bool {
+	for _, c := range t {
+		if c <= ' ' || c == 0x7f {
+			return false
+		}
 	}
-	w := word(t[i:])
-	bad |= below(w, 0x21) | below(w^0x7f*ones, 1)
-	return bad == 0 && len(t) != 0
-}
-
-// protoOK reports whether p may be a version token: visible ASCII.
-func protoOK(p []byte) bool {
-	var bad uint64
-	i := 0
-	for ; i+8 <= len(p); i += 8 {
-		w := binary.LittleEndian.Uint64(p[i : i+8])
-		bad |= below(w, 0x21) | below(w^0x7f*ones, 1) | w&highs
-	}
-	w := word(p[i:])
-	bad |= below(w, 0x21) | below(w^0x7f*ones, 1) | w&highs
-	return bad == 0
+	return len(t) != 0
 }
 
 // reasonOK reports whether r may be a reason phrase (RFC 9112, section 4): no
 // control byte but the tab.
 func reasonOK(r []byte) bool {
 	for _, c := range r {
-		if c < 0x20 && c != '\t' || c == 0x7f {
+		if c < ' ' && c != '\t' || c == 0x7f {
 			return false
 		}
 	}
 	return true
 }
 
-// notToken is true for the bytes that a token may not hold (RFC 9110, section
-// 5.6.2).
+// notToken is true for the bytes that a token may not hold.
 var notToken = func() (t [256]bool) {
 	for c := range t {
 		t[c] = true
@@ -103,41 +132,6 @@ var notToken = func() (t [256]bool) {
 	}
 	return t
 }()
-
-// tokenOK reports whether s is a token: not empty, and of token bytes alone.
-func tokenOK(s []byte) bool {
-	// Nearly all tokens are of letters, digits and dashes.
-	good := uint64(highs)
-	if n := len(s); n >= 8 {
-		for i := 0; i+8 < n; i += 8 {
-			good &= plain(binary.LittleEndian.Uint64(s[i : i+8]))
-		}
-		good &= plain(binary.LittleEndian.Uint64(s[n-8:]))
-	} else {
-		good = plain(word(s))
-	}
-	return good == highs && len(s) != 0 || tokenOKSlow(s)
-}
-
-// plain sets the high bit of each byte of w that is a letter, a digit or '-'.
-func plain(w uint64) uint64 {
-	const low = ^uint64(highs)
-	v := w & low // so that no sum below carries into the next byte
-	lower := v | 0x20*ones
-	letter := (lower + (0x80-'a')*ones) &^ (lower + (0x7f-'z')*ones)
-	digit := (v + (0x80-'0')*ones) &^ (v + (0x7f-'9')*ones)
-	dash := ^((v ^ '-'*ones) + low)
-	return (letter | digit | dash) &^ w & highs
-}
-
-func tokenOKSlow(s []byte) bool {
-	for _, c := range s {
-		if notToken[c] {
-			return false
-		}
-	}
-	return len(s) != 0
-}
 
 // fieldClass is what becomes of a field for the sake of its name.
 type fieldClass uint8
@@ -155,7 +149,7 @@ const (
 // and for the empty name, which is none.
 const specialLengths = 1<<0 | 1<<2 | 1<<4 | 1<<7 | 1<<10 | 1<<14 | 1<<16 | 1<<17 | 1<<18 | 1<<19
 
-// classify tells the class of a field by its name, which must be a token.
+// classify tells the class of a field by its name.
 func classify(name []byte) fieldClass {
 	if len(name) < 20 && specialLengths>>(len(name)&31)&1 != 0 {
 		return classifySpecial(name)
@@ -167,15 +161,17 @@ func classifySpecial(name []byte) fieldClass {
 	switch len(name) {
 	case 2:
 		return classIf(name, "te", fieldDropped)
-	case 4:
-		return classIf(name, "host", fieldHost)
+	case 4: // the most frequent by far
+		if binary.LittleEndian.Uint32(name)|0x20202020 == 'h'|'o'<<8|'s'<<16|'t'<<24 {
+			return fieldHost
+		}
 	case 7:
-		if fold(name[0]) == 't' {
+		if lower(name[0]) == 't' {
 			return classIf(name, "trailer", fieldDropped)
 		}
 		return classIf(name, "upgrade", fieldDropped)
 	case 10:
-		if fold(name[0]) == 'k' {
+		if lower(name[0]) == 'k' {
 			return classIf(name, "keep-alive", fieldDropped)
 		}
 		return classIf(name, "connection", fieldConnection)
@@ -193,24 +189,29 @@ func classifySpecial(name []byte) fieldClass {
 	return fieldPasses
 }
 
-func fold(c byte) byte { return c | 0x20 }
-
-func classIf(name []byte, lower string, c fieldClass) fieldClass {
-	if equalFold(name, lower) {
-		return c
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c | 0x20
 	}
-	return fieldPasses
+	return c
 }
 
-// equalFold compares a token to a name in lower case. Folding by one bit is
-// exact here: the bytes that it would confuse with letters or '-' are no token
-// bytes.
-func equalFold[T string | []byte](token []byte, lower T) bool {
-	if len(token) != len(lower) {
+func classIf(name []byte, is string, c fieldClass) fieldClass {
+	for i := range len(is) {
+		if lower(name[i]) != is[i] {
+			return fieldPasses
+		}
+	}
+	return c
+}
+
+// equalFold compares two names without regard to case.
+func equalFold(a, b []byte) bool {
+	if len(a) != len(b) {
 		return false
 	}
-	for i := range len(lower) {
-		if fold(token[i]) != fold(lower[i]) {
+	for i := range a {
+		if lower(a[i]) != lower(b[i]) {
 			return false
 		}
 	}

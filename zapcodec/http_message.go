@@ -75,22 +75,21 @@ func (r *Response) begin(e *Encoder, dst []byte, opt Options) {
 
 // whole writes all that follows a head's first fields.
 func (e *Encoder) whole(headers []Pair, body []byte, trailers []Pair) {
-	for i := range headers {
-		e.pair(headers[i].Name, headers[i].Value, headersField)
-	}
+	e.pairs(headers)
 	e.Body(body)
-	for i := range trailers {
-		e.Trailer(trailers[i].Name, trailers[i].Value)
-	}
+	e.trailers(trailers)
 }
 
 // around is whole with the body left apart.
 func (e *Encoder) around(headers []Pair, body int, trailers []Pair) {
-	for i := range headers {
-		e.pair(headers[i].Name, headers[i].Value, headersField)
-	}
+	e.pairs(headers)
 	e.BodyApart(body)
-	for i := range trailers {
-		e.Trailer(trailers[i].Name, trailers[i].Value)
+	e.trailers(trailers)
+}
+
+// trailers writes the trailer fields of a message whose body is written.
+func (e *Encoder) trailers(list []Pair) {
+	if e.stage == stageTrailers {
+		e.pairs(list)
 	}
 }

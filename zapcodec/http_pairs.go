@@ -50,7 +50,7 @@ type pairCheck struct {
 // parseBlock checks the header block at s. It leaves count pairs at off for
 // Pairs to walk.
 func parseBlock(frame []byte, s Span, b *block, c *pairCheck) error {
-	b.off, b.end, b.count, b.drops, b.nominated = s.Off, s.Off, 0, false, 0
+	b.none(s.Off)
 	if s.Len == 0 {
 		return nil
 	}
@@ -61,6 +61,11 @@ func parseBlock(frame []byte, s Span, b *block, c *pairCheck) error {
 	b.off += 4
 	b.end = s.Off + s.Len
 	return b.checkPairs(frame, c)
+}
+
+// none makes b a block without pairs.
+func (b *block) none(off uint32) {
+	b.off, b.end, b.count, b.drops, b.nominated = off, off, 0, false, 0
 }
 
 // checkPairs walks the pairs once: their lengths must fill the block exactly,
@@ -84,27 +89,27 @@ func (b *block) checkPairs(frame []byte, c *pairCheck) error {
 		if at > end {
 			return b.lengthError(value, m, "value", c)
 		}
-		odd := uint64(0) // not 0: something needs a closer look
+		odd := uint64(0) // a high bit: something needs a closer look
 		i, stop := name, name+n
 		for ; i+8 <= stop; i += 8 {
-			odd |= plain(binary.LittleEndian.Uint64(frame[i:i+8])) ^ highs
+			odd |= oddToken(binary.LittleEndian.Uint64(frame[i : i+8]))
 		}
 		if i > lastWord {
-			odd = 1
+			odd = highs
 		} else {
 			beyond := ^uint64(0) << ((stop - i) * 8 & 63)
-			odd |= plain(binary.LittleEndian.Uint64(frame[i:i+8])&^beyond|blanks&beyond) ^ highs
+			odd |= oddToken(binary.LittleEndian.Uint64(frame[i:i+8])&^beyond | blanks&beyond)
 		}
 		for i = value; i+8 <= at; i += 8 {
-			odd |= below(binary.LittleEndian.Uint64(frame[i:i+8]), 0x10)
+			odd |= oddValue(binary.LittleEndian.Uint64(frame[i : i+8]))
 		}
 		if i > lastWord {
-			odd = 1
+			odd = highs
 		} else {
 			beyond := ^uint64(0) << ((at - i) * 8 & 63)
-			odd |= below(binary.LittleEndian.Uint64(frame[i:i+8])|blanks&beyond, 0x10)
+			odd |= oddValue(binary.LittleEndian.Uint64(frame[i:i+8]) | blanks&beyond)
 		}
-		if odd != 0 {
+		if odd&highs != 0 {
 			if err := lookAt(frame, Span{uint32(name), uint32(n)}, Span{uint32(value), uint32(m)}, c); err != nil {
 				return err
 			}
@@ -123,10 +128,10 @@ func (b *block) checkPairs(frame []byte, c *pairCheck) error {
 
 // lookAt has a closer look at a pair, byte by byte.
 func lookAt(frame []byte, name, value Span, c *pairCheck) error {
-	if !tokenOKSlow(name.Of(frame)) {
+	if !tokenExact(name.Of(frame)) {
 		return nameError(int(name.Off), c.field, name.Of(frame))
 	}
-	if !valueOKSlow(value.Of(frame)) {
+	if !valueExact(value.Of(frame)) {
 		return valueError(int(value.Off), c.field, name.Of(frame))
 	}
 	return nil

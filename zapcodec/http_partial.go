@@ -85,17 +85,6 @@ func checkBeginning(head []byte, size int) error {
 	return checkAnnounced(head, size)
 }
 
-// spanWithin follows a cell whose target may lie behind the bytes at hand, but
-// inside the message.
-func spanWithin(frame []byte, size, pos uint64, field string) (Span, error) {
-	cell := binary.LittleEndian.Uint64(frame[pos : pos+8])
-	rel := cell & math.MaxUint32
-	if pos+rel+cell>>32 > size || rel == 0 && cell != 0 {
-		return Span{}, cellError(frame, int(pos), field)
-	}
-	return Span{uint32(pos + rel), uint32(cell >> 32)}, nil
-}
-
 // ParseBlock makes v the view of an end whose trailers are the header block in
 // b, as the trailers cell of a message points to it: for readers that have passed a long
 // body on and hold only what came behind it.

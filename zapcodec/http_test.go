@@ -17,8 +17,7 @@ func getRequest(headers ...Pair) Request {
 
 // rawRequest writes a request frame without any check, so that what readers
 // must refuse can be put before them.
-func rawRequest(t testing.TB, method, target, proto string, headers, trailers [][2]string, body string) []byte {
-	t.Helper()
+func rawRequest(t interface{ Fatal(args ...any) }, method, target, proto string, headers, trailers [][2]string, body string) []byte {
 	b := Build(nil, Version1, TypeRequest<<8)
 	o := b.Object(httpFixed)
 	o.SetText(requestMethod, method)

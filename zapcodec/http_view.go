@@ -31,6 +31,7 @@ const (
 	httpBody     = 32
 	httpTrailers = 40
 	httpFixed    = 48
+	httpTexts    = HeaderLen + httpFixed // where an encoder's tail begins
 )
 
 // httpView is what the views of requests and responses share.
@@ -121,11 +122,11 @@ func (v *RequestView) parseRequest(frame []byte, size uint64) error {
 	if err != nil {
 		return err
 	}
-	if v.method, err = span(frame, root+requestMethod, "method"); err != nil {
-		return err
-	}
-	if v.target, err = span(frame, root+requestTarget, "target"); err != nil {
-		return err
+	var ok1, ok2 bool
+	v.method, ok1 = cellAt(frame, uint64(len(frame)), root+requestMethod)
+	v.target, ok2 = cellAt(frame, uint64(len(frame)), root+requestTarget)
+	if !ok1 || !ok2 {
+		return cellsError(frame, size, root, requestCells[:])
 	}
 	if m := v.method.Of(frame); !tokenOK(m) {
 		return methodError(int(v.method.Off), m)
@@ -178,8 +179,9 @@ func (v *ResponseView) parseResponse(frame []byte, size uint64) error {
 	if v.status < 100 || v.status > 999 {
 		return statusError(int(root), int(v.status))
 	}
-	if v.reason, err = span(frame, root+responseReason, "reason"); err != nil {
-		return err
+	var ok bool
+	if v.reason, ok = cellAt(frame, uint64(len(frame)), root+responseReason); !ok {
+		return cellsError(frame, size, root, responseCells[:])
 	}
 	if !reasonOK(v.reason.Of(frame)) {
 		return reasonError(int(v.reason.Off))
@@ -196,50 +198,96 @@ func httpRoot(frame []byte) (uint64, error) {
 	return uint64(root), nil
 }
 
-// span follows a text or bytes cell.
-func span(frame []byte, pos uint64, field string) (Span, error) {
+// cellAt follows the text or bytes cell at pos, whose target must lie before
+// size; ok is false when it is malformed, and cellsError then says how.
+func cellAt(frame []byte, size, pos uint64) (s Span, ok bool) {
 	cell := binary.LittleEndian.Uint64(frame[pos : pos+8])
 	rel := cell & math.MaxUint32
-	if pos+rel+cell>>32 > uint64(len(frame)) || rel == 0 && cell != 0 {
-		return Span{}, cellError(frame, int(pos), field)
-	}
-	return Span{uint32(pos + rel), uint32(cell >> 32)}, nil
+	return Span{uint32(pos + rel), uint32(cell >> 32)}, pos+rel+cell>>32 <= size && (rel != 0 || cell == 0)
 }
 
-// parse reads the cells that requests and responses share.
+// span is cellAt with the error.
+func span(frame []byte, pos uint64, field string) (Span, error) {
+	return spanWithin(frame, uint64(len(frame)), pos, field)
+}
+
+// spanWithin follows a cell whose target may lie behind the bytes at hand, but
+// inside the message.
+func spanWithin(frame []byte, size, pos uint64, field string) (Span, error) {
+	s, ok := cellAt(frame, size, pos)
+	if !ok {
+		return Span{}, cellError(frame, int(pos), field)
+	}
+	return s, nil
+}
+
+// namedCell is a cell of a fixed section, for errors.
+type namedCell struct {
+	off   uint64
+	name  string
+	later bool // the target may lie behind the bytes at hand
+}
+
+var (
+	requestCells  = [...]namedCell{{requestMethod, "method", false}, {requestTarget, "target", false}}
+	responseCells = [...]namedCell{{responseReason, "reason", false}}
+	httpCells     = [...]namedCell{
+		{requestProto, "proto", false}, {httpHeaders, headersField, false}, {httpBody, "body", true}, {httpTrailers, trailersField, true},
+	}
+)
+
+// cellsError says which of the cells is malformed and how.
+func cellsError(frame []byte, size, root uint64, cells []namedCell) error {
+	for _, c := range cells {
+		limit := uint64(len(frame))
+		if c.later {
+			limit = size
+		}
+		if _, err := spanWithin(frame, limit, root+c.off, c.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parse reads the cells that requests and responses share. The frame may end
+// where the body begins; size is that of the whole message.
 func (v *httpView) parse(frame []byte, root, size uint64) error {
-	var err error
-	if v.proto, err = span(frame, root+requestProto, "proto"); err != nil {
-		return err
+	var ok [4]bool
+	var headers, trailers Span
+	v.proto, ok[0] = cellAt(frame, uint64(len(frame)), root+requestProto)
+	headers, ok[1] = cellAt(frame, uint64(len(frame)), root+httpHeaders)
+	v.body, ok[2] = cellAt(frame, size, root+httpBody)
+	trailers, ok[3] = cellAt(frame, size, root+httpTrailers)
+	if !(ok[0] && ok[1] && ok[2] && ok[3]) {
+		return cellsError(frame, size, root, httpCells[:])
 	}
 	if p := v.proto.Of(frame); !protoOK(p) {
 		return protoError(int(v.proto.Off), p)
 	}
-	if v.body, err = spanWithin(frame, size, root+httpBody, "body"); err != nil {
-		return err
-	}
 	if v.streamed && v.body.Len != 0 {
 		return bodyError(int(root) + httpBody)
 	}
-	headers, err := span(frame, root+httpHeaders, headersField)
-	if err != nil {
-		return err
+	if size > uint64(len(frame)) {
+		trailers = Span{} // behind the body, which is still to come
 	}
-	trailers, err := spanWithin(frame, size, root+httpTrailers, trailersField)
-	if err != nil {
-		return err
-	}
+	return v.parseBlocks(frame, headers, trailers)
+}
+
+// parseBlocks checks the header fields and the trailer fields.
+func (v *httpView) parseBlocks(frame []byte, headers, trailers Span) error {
 	check := pairCheck{field: headersField}
-	if err = parseBlock(frame, headers, &v.headers, &check); err != nil {
+	if err := parseBlock(frame, headers, &v.headers, &check); err != nil {
 		return err
 	}
 	if check.lengths != 0 {
-		if err = v.checkLength(check.length); err != nil {
+		if err := v.checkLength(check.length); err != nil {
 			return err
 		}
 	}
-	if size > uint64(len(frame)) {
-		trailers = Span{} // behind the body, which is still to come
+	if trailers.Len == 0 {
+		v.trailers.none(trailers.Off)
+		return nil
 	}
 	check.field = trailersField
 	return parseBlock(frame, trailers, &v.trailers, &check)
