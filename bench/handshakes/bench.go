@@ -4,10 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/hanzoai/pqgw/bench"
+	"github.com/hanzoai/pqgw/bench/identity"
 	"github.com/hanzoai/pqgw/handshake"
 )
 
@@ -64,27 +64,28 @@ type lab struct {
 	server     *bench.Child
 	client     *bench.Child
 	relay      *bench.Child
-	identities map[string]identity
+	identities map[string]identity.Identity
 	places     map[tls.CurveID]map[string]place
 }
 
 func newLab(ctx context.Context, s *bench.Session) (*lab, error) {
-	l := &lab{session: s, identities: make(map[string]identity), places: make(map[tls.CurveID]map[string]place)}
+	l := &lab{session: s, identities: make(map[string]identity.Identity), places: make(map[tls.CurveID]map[string]place)}
 	for _, auth := range auths {
 		if auth == authMLDSA {
 			continue
 		}
-		id, err := newIdentity(auth)
+		id, err := identity.New(auth)
 		if err != nil {
 			return nil, err
 		}
 		l.identities[auth] = id
 	}
 	var err error
-	if l.server, err = s.SpawnOn(firstCPU(), serverRole, serverSettings{Identities: l.identities}); err != nil {
+	serverCPU, clientCPU := bench.Apart()
+	if l.server, err = s.SpawnOn(serverCPU, serverRole, serverSettings{Identities: l.identities}); err != nil {
 		return nil, err
 	}
-	if l.client, err = s.SpawnOn(lastCPU(), clientRole, nil); err != nil {
+	if l.client, err = s.SpawnOn(clientCPU, clientRole, nil); err != nil {
 		return nil, err
 	}
 	if l.relay, err = s.Spawn(relayRole, nil); err != nil {
@@ -101,22 +102,6 @@ func newLab(ctx context.Context, s *bench.Session) (*lab, error) {
 		l.places[p.Group][p.Auth] = p
 	}
 	return l, nil
-}
-
-// firstCPU and lastCPU part server and client where there are two CPUs; -1
-// leaves them to the scheduler.
-func firstCPU() int {
-	if runtime.NumCPU() < 2 {
-		return -1
-	}
-	return 0
-}
-
-func lastCPU() int {
-	if runtime.NumCPU() < 2 {
-		return -1
-	}
-	return runtime.NumCPU() - 1
 }
 
 // matrixExperiment measures CPU, bytes and packets of every arm.
@@ -237,8 +222,9 @@ func primitiveExperiment(s *bench.Session) bench.Experiment {
 	for _, p := range primitives() {
 		e.Arms = append(e.Arms, bench.Arm{Name: p.name(), Labels: p.labels(), Open: func(context.Context) (bench.Runner, error) {
 			if child == nil {
+				cpu, _ := bench.Apart() // that of the handshakes' server
 				var err error
-				if child, err = s.SpawnOn(firstCPU(), primitivesRole, nil); err != nil {
+				if child, err = s.SpawnOn(cpu, primitivesRole, nil); err != nil {
 					return nil, err
 				}
 			}

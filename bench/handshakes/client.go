@@ -14,6 +14,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/hanzoai/pqgw/bench"
+	"github.com/hanzoai/pqgw/bench/identity"
 	"github.com/hanzoai/pqgw/handshake"
 )
 
@@ -155,12 +156,12 @@ func (c *client) sessionsOf(o order, n int) []*session {
 }
 
 func (o order) config() (*tls.Config, error) {
-	roots, err := (identity{Root: o.Root}).roots()
+	roots, err := (identity.Identity{Root: o.Root}).Roots()
 	if err != nil {
 		return nil, err
 	}
 	config := &tls.Config{
-		ServerName: serverName, RootCAs: roots, MinVersion: tls.VersionTLS13,
+		ServerName: identity.ServerName, RootCAs: roots, MinVersion: tls.VersionTLS13,
 		CurvePreferences: []tls.CurveID{o.Task.Group}, NextProtos: []string{alpn},
 	}
 	if o.Task.Kind == retried {

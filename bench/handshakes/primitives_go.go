@@ -16,6 +16,8 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+
+	"github.com/hanzoai/pqgw/bench/identity"
 )
 
 var errWrong = errors.New("a wrong result")
@@ -153,11 +155,11 @@ func goSignatures() []primitive {
 		}
 		out = append(out,
 			primitive{libGo, auth, sign, func() (func() error, error) {
-				key, err := newKey(auth)
+				key, err := identity.NewKey(auth)
 				return func() error { _, err := signMessage(key, message130); return err }, err
 			}},
 			primitive{libGo, auth, verify, func() (func() error, error) {
-				key, err := newKey(auth)
+				key, err := identity.NewKey(auth)
 				if err != nil {
 					return nil, err
 				}

@@ -14,6 +14,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/hanzoai/pqgw/bench"
+	"github.com/hanzoai/pqgw/bench/identity"
 	"github.com/hanzoai/pqgw/handshake"
 )
 
@@ -37,7 +38,7 @@ const (
 
 // serverSettings say what to listen with: every group with every identity.
 type serverSettings struct {
-	Identities map[string]identity `json:"identities"` // by authentication
+	Identities map[string]identity.Identity `json:"identities"` // by authentication
 }
 
 // place is where a group and an authentication are served.
@@ -92,8 +93,8 @@ func (v *server) end() {
 	v.wg.Wait()
 }
 
-func (v *server) listen(group tls.CurveID, auth string, id identity) error {
-	source, err := id.source()
+func (v *server) listen(group tls.CurveID, auth string, id identity.Identity) error {
+	source, err := id.Source()
 	if err != nil {
 		return fmt.Errorf("%s: %w", auth, err)
 	}

@@ -1,4 +1,6 @@
-package handshakes
+// Package identity makes the certificates that benches are measured with:
+// a root and a server's certificate, both with keys of the same kind.
+package identity
 
 import (
 	"crypto"
@@ -13,31 +15,33 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/hanzoai/pqgw/handshake"
 )
 
-// serverName is in every certificate.
-const serverName = "bench.test"
+// ServerName is the name in every certificate.
+const ServerName = "bench.test"
 
-// identity is a server's certificate and the root that vouches for it, both
+// Identity is a server's certificate and the root that vouches for it, both
 // with keys of the same kind, as PEM.
-type identity struct {
+type Identity struct {
 	Certificate []byte `json:"certificate"`
 	Key         []byte `json:"key"`
 	Root        []byte `json:"root"`
 }
 
-// newIdentity makes the keys and certificates of an authentication.
-func newIdentity(auth string) (identity, error) {
-	rootKey, err := newKey(auth)
+// New makes the keys and certificates of an authentication.
+func New(auth string) (Identity, error) {
+	rootKey, err := NewKey(auth)
 	if err != nil {
-		return identity{}, err
+		return Identity{}, err
 	}
-	leafKey, err := newKey(auth)
+	leafKey, err := NewKey(auth)
 	if err != nil {
-		return identity{}, err
+		return Identity{}, err
 	}
 	now := time.Now()
 	root := &x509.Certificate{
@@ -45,29 +49,30 @@ func newIdentity(auth string) (identity, error) {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: serverName}, DNSNames: []string{serverName}, NotBefore: root.NotBefore, NotAfter: root.NotAfter,
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: ServerName}, DNSNames: []string{ServerName}, NotBefore: root.NotBefore, NotAfter: root.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	rootDER, err := x509.CreateCertificate(rand.Reader, root, root, rootKey.Public(), rootKey)
 	if err != nil {
-		return identity{}, fmt.Errorf("%s root: %w", auth, err)
+		return Identity{}, fmt.Errorf("%s root: %w", auth, err)
 	}
 	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, root, leafKey.Public(), rootKey)
 	if err != nil {
-		return identity{}, fmt.Errorf("%s certificate: %w", auth, err)
+		return Identity{}, fmt.Errorf("%s certificate: %w", auth, err)
 	}
 	keyDER, err := x509.MarshalPKCS8PrivateKey(leafKey)
 	if err != nil {
-		return identity{}, fmt.Errorf("%s key: %w", auth, err)
+		return Identity{}, fmt.Errorf("%s key: %w", auth, err)
 	}
-	return identity{Certificate: block("CERTIFICATE", leafDER), Key: block("PRIVATE KEY", keyDER), Root: block("CERTIFICATE", rootDER)}, nil
+	return Identity{Certificate: block("CERTIFICATE", leafDER), Key: block("PRIVATE KEY", keyDER), Root: block("CERTIFICATE", rootDER)}, nil
 }
 
 func block(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-func newKey(auth string) (crypto.Signer, error) {
+// NewKey makes a key of the kind that handshake.KeyName names.
+func NewKey(auth string) (crypto.Signer, error) {
 	switch auth {
 	case "ECDSA P-256":
 		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -85,12 +90,17 @@ type fixed struct{ cert *tls.Certificate }
 
 var _ handshake.Source = fixed{}
 
-func (id identity) source() (fixed, error) {
+// Source serves the certificate.
+func (id Identity) Source() (handshake.Source, error) {
 	cert, err := tls.X509KeyPair(id.Certificate, id.Key)
-	return fixed{&cert}, err
+	if err != nil {
+		return nil, err
+	}
+	return fixed{&cert}, nil
 }
 
-func (id identity) roots() (*x509.CertPool, error) {
+// Roots vouch for the certificate.
+func (id Identity) Roots() (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(id.Root) {
 		return nil, fmt.Errorf("no root certificate in %d bytes", len(id.Root))
@@ -111,3 +121,12 @@ func (f fixed) Describe() []handshake.CertInfo {
 
 // Close has nothing to end.
 func (f fixed) Close() error { return nil }
+
+// Write stores certificate and key in a folder, and returns their paths.
+func (id Identity) Write(dir string) (cert, key string, err error) {
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	if err := os.WriteFile(cert, id.Certificate, 0o644); err != nil {
+		return "", "", err
+	}
+	return cert, key, os.WriteFile(key, id.Key, 0o600)
+}
