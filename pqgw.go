@@ -72,7 +72,6 @@ type state struct {
 	loaded    *Loaded
 	at        time.Time
 	version   int
-	building  *sources // of the configuration that is being put in force
 	listeners map[listenerKey]*running
 	sources   *sources
 }

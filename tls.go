@@ -18,9 +18,8 @@ import (
 // sources are the certificates of a configuration: of each TLS settings the
 // sources that have them. Those that a reload leaves alone go on.
 type sources struct {
-	of  map[*config.TLS][]handshake.Source
-	by  map[handshake.Source]any // what a source was made of
-	dev *handshake.Dev
+	of map[*config.TLS][]handshake.Source
+	by map[handshake.Source]any // what a source was made of
 }
 
 // close ends all sources.

@@ -82,7 +82,7 @@ func setTarget(h *exchange.Head, b []byte, off, end int) *exchange.Refusal {
 		h.SetTargetWire(off, end)
 		return nil
 	}
-	scheme := 0
+	var scheme int
 	switch {
 	case len(t) > 7 && exchange.EqualFold(t[:7], "http://"):
 		scheme = 7
