@@ -28,7 +28,8 @@ import (
 )
 
 // These tests run the gateway between real transports: net/http's client, our
-// listener, the gateway, our HTTP/1 client, net/http's server.
+// listener, the gateway, our client, net/http's server; HTTP/1.1 and HTTP/2 on
+// either side.
 
 // edge is a gateway before origins, and its address.
 type edge struct {
@@ -55,6 +56,16 @@ func newEdge(t *testing.T, change func(*config.Tree), origins ...string) *edge {
 	if change != nil {
 		change(tree)
 	}
+	twin := *u // the same origins over HTTP/2, for requests that ask for it
+	twin.Endpoints = nil
+	for _, e := range u.Endpoints {
+		p, _ := config.ParseEndpoint("h2c://" + e.Address.Addr)
+		twin.Endpoints = append(twin.Endpoints, p)
+	}
+	tree.Upstreams["app2"] = &twin
+	tree.Routes = append(tree.Routes, &config.Route{
+		Name: "h2", To: "app2", Match: config.Match{Header: config.Fields{{Name: "X-Upstream", Value: "h2c"}}},
+	})
 	watch := deadline.New()
 	e := &edge{metrics: telemetry.NewMetrics(telemetry.Build{}), log: &lockedBuffer{}}
 	access := telemetry.NewAccessLog(e.log, nil)
@@ -120,24 +131,50 @@ func origin(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.Config.Protocols = bothProtocols()
 	s.Start()
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
-// each runs a test with a client of HTTP/1.1, and one of HTTP/2.
+func bothProtocols() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	return p
+}
+
+// combinations are how many runs each makes.
+const combinations = 4
+
+// each runs a test with a client of HTTP/1.1 and one of HTTP/2, towards an
+// origin that is spoken to in either.
 func each(t *testing.T, f func(t *testing.T, c *http.Client)) {
 	t.Helper()
-	for _, name := range []string{"h1", "h2c"} {
-		t.Run(name, func(t *testing.T) {
-			p := new(http.Protocols)
-			p.SetHTTP1(name == "h1")
-			p.SetUnencryptedHTTP2(name == "h2c")
-			tr := &http.Transport{Protocols: p, ExpectContinueTimeout: 10 * time.Second, DisableCompression: true}
-			t.Cleanup(tr.CloseIdleConnections)
-			f(t, &http.Client{Transport: tr, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }})
-		})
+	for _, down := range []string{"h1", "h2c"} {
+		for _, up := range []string{"h1", "h2c"} {
+			t.Run(down+" to "+up, func(t *testing.T) {
+				p := new(http.Protocols)
+				p.SetHTTP1(down == "h1")
+				p.SetUnencryptedHTTP2(down == "h2c")
+				tr := &http.Transport{Protocols: p, ExpectContinueTimeout: 10 * time.Second, DisableCompression: true}
+				t.Cleanup(tr.CloseIdleConnections)
+				f(t, &http.Client{Transport: steer{tr, up}, Timeout: 30 * time.Second})
+			})
+		}
 	}
+}
+
+// steer asks the edge for the origin over one protocol.
+type steer struct {
+	http.RoundTripper
+	up string
+}
+
+func (s steer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("X-Upstream", s.up)
+	return s.RoundTripper.RoundTrip(r)
 }
 
 func read(t *testing.T, res *http.Response, err error) string {
@@ -341,14 +378,14 @@ func TestOriginDyingMidBodyIsSeen(t *testing.T) {
 			_ = res.Body.Close()
 		}
 	})
-	until(t, "the log says so", func() bool { return strings.Count(e.log.String(), `"error":"upstream_cut"`) == 4 })
+	until(t, "the log says so", func() bool { return strings.Count(e.log.String(), `"error":"upstream_cut"`) == 2*combinations })
 }
 
 // An origin that closes each connection after its answer, and one that was
 // restarted, cost the client nothing.
 func TestStaleConnectionsAreNotNoticed(t *testing.T) {
 	serve := func(l net.Listener) *http.Server {
-		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })}
+		s := &http.Server{Protocols: bothProtocols(), Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })}
 		go s.Serve(l)
 		return s
 	}
@@ -402,7 +439,7 @@ func TestUnreachableAndSilentOrigins(t *testing.T) {
 				t.Errorf("%d %q", res.StatusCode, got)
 			}
 		})
-		until(t, "the reason is logged", func() bool { return strings.Count(e.log.String(), `"error":"`+k.reason+`"`) == 2 })
+		until(t, "the reason is logged", func() bool { return strings.Count(e.log.String(), `"error":"`+k.reason+`"`) == combinations })
 	}
 }
 
@@ -448,6 +485,61 @@ func TestWebSocketThrough(t *testing.T) {
 	until(t, "it is logged", func() bool { return strings.Contains(e.log.String(), `"status":101`) })
 	if line := e.log.String(); !strings.Contains(line, `"bytes_in":500000`) || !strings.Contains(line, `"bytes_out":500008`) {
 		t.Error(line)
+	}
+}
+
+// What a gRPC call of both directions needs: each side's messages arrive while
+// the other still sends, over HTTP/2 on both sides, and trailers end it.
+func TestFullDuplex(t *testing.T) {
+	o := origin(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/grpc")
+		w.Header().Set("Trailer", "Grpc-Status")
+		if r.Header.Get("Te") != "trailers" {
+			t.Errorf("te: %q", r.Header.Get("Te"))
+		}
+		w.(http.Flusher).Flush()
+		b := make([]byte, 4)
+		for {
+			if _, err := io.ReadFull(r.Body, b); err != nil || string(b) == "stop" {
+				break
+			}
+			_, _ = w.Write(b)
+			w.(http.Flusher).Flush()
+		}
+		w.Header().Set("Grpc-Status", "0")
+	})
+	e := newEdge(t, nil, o)
+	p := new(http.Protocols)
+	p.SetUnencryptedHTTP2(true)
+	tr := &http.Transport{Protocols: p}
+	defer tr.CloseIdleConnections()
+	for _, end := range []string{"close", "stop"} { // the client's end, or the server's while the client could go on
+		t.Run(end, func(t *testing.T) {
+			in, out := io.Pipe()
+			req, _ := http.NewRequest("POST", "http://"+e.addr, in)
+			req.Header.Set("Te", "trailers")
+			res, err := (&http.Client{Transport: steer{tr, "h2c"}, Timeout: 20 * time.Second}).Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			b := make([]byte, 4)
+			for range 5 {
+				fmt.Fprint(out, "ping")
+				if _, err := io.ReadFull(res.Body, b); err != nil || string(b) != "ping" {
+					t.Fatalf("%q %v", b, err)
+				}
+			}
+			if end == "close" {
+				_ = out.Close()
+			} else {
+				fmt.Fprint(out, "stop")
+				defer out.Close()
+			}
+			if rest, err := io.ReadAll(res.Body); err != nil || len(rest) > 0 || res.Trailer.Get("Grpc-Status") != "0" {
+				t.Errorf("%q %v, trailers %v", rest, err, res.Trailer)
+			}
+		})
 	}
 }
 

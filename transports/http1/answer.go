@@ -159,8 +159,12 @@ func lengthOfNone(m exchange.Method, h *exchange.Head) int64 {
 // stream sends the head and then the body as it comes.
 func (a *answer) stream(out *[]byte, h *exchange.Head, src exchange.Source) error {
 	w := writer{a: a, out: out, left: src.Length()}
-	*out = a.appendHead((*out)[:0], h, w.left)
-	w.chunked = w.left < 0 && a.c.minor > 0
+	length := w.left
+	if h.Has(exchange.Trailer) && a.c.minor > 0 {
+		length = -1 // HTTP/2 has trailers beside a length; here they need chunks
+	}
+	*out = a.appendHead((*out)[:0], h, length)
+	w.chunked = length < 0 && a.c.minor > 0
 	for {
 		if src.Buffered() == 0 {
 			if err := w.flush(); err != nil {

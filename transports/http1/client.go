@@ -146,7 +146,9 @@ func (c *ClientConn) Send(x *exchange.Exchange, src exchange.Source, t exchange.
 	length := int64(-1)
 	if src != nil {
 		whole, ok = src.Whole()
-		length = src.Length()
+		if length = src.Length(); !ok && x.Request.Has(exchange.Trailer) {
+			length = -1 // HTTP/2 has trailers beside a length; here they need chunks
+		}
 	}
 	c.chunked = src != nil && length < 0
 	out := c.out
