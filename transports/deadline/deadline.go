@@ -38,6 +38,9 @@ type Entry struct {
 	Gone func()
 	// FD is the socket to ask, or -1.
 	FD int
+	// Poll is asked in place of a socket, where there is none, whether the peer is
+	// gone. It is called under the watch's lock and must not wait.
+	Poll func() bool
 
 	due   atomic.Int64 // milliseconds of the watch; 0 none, expired once passed
 	ask   atomic.Int64 // since when the peer is to be asked after; 0 not, below 0 once
@@ -158,8 +161,13 @@ func (w *Watch) look(late, gone []*Entry) (_, _ []*Entry) {
 			late = append(late, e)
 		}
 		since := e.ask.Load()
-		if since != 0 && e.FD >= 0 && now-max(since, -since) >= Tick.Milliseconds() {
+		if since == 0 || now-max(since, -since) < Tick.Milliseconds() {
+			continue
+		}
+		if e.FD >= 0 {
 			w.asked = append(w.asked, e)
+		} else if e.Poll != nil && e.Poll() && e.ask.CompareAndSwap(since, 0) {
+			gone = append(gone, e)
 		}
 	}
 	if len(w.asked) > 0 {
