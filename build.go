@@ -54,8 +54,11 @@ func (s *Server) buildListener(t *config.Tree, l *config.Listener, st, old *stat
 	r := &running{config: l, settings: settings}
 	if old != nil && old.listeners[key] != nil {
 		r.Listener = old.listeners[key].Listener
+		if err := r.Prepare(settings); err != nil {
+			return err
+		}
 	} else {
-		env := transports.Environment{Watch: s.watch, Metrics: s.metrics, Log: s.log, Logger: s.logger}
+		env := transports.Environment{Watch: s.watch, Metrics: s.metrics, Log: s.log, Logger: s.logger, Early: s.early}
 		if r.Listener, err = transports.Listen(l.Name, key.address, settings, env); err != nil {
 			return err
 		}
@@ -100,6 +103,23 @@ func (s *Server) settings(t *config.Tree, l *config.Listener, src *sources) (tra
 	if set.TLS, err = serverTLS(cfg, src.of[cfg], transports.ALPN(set.Protocols)); err != nil {
 		return set, fmt.Errorf("listener %s, tls %s: %w", l.Name, l.TLS, err)
 	}
+	if protos := transports.QUICALPN(set.Protocols); len(protos) > 0 {
+		if set.QUIC, err = quicSettings(l, cfg, src.of[cfg], protos); err != nil {
+			return set, fmt.Errorf("listener %s, tls %s: %w", l.Name, l.TLS, err)
+		}
+	}
 	set.Handshakes = handshake.NewLimiter(handshake.Limits{Total: lim.Handshakes, PerAddress: lim.HandshakesPerAddress})
 	return set, nil
+}
+
+func quicSettings(l *config.Listener, cfg *config.TLS, src []handshake.Source, protos []string) (*transports.QUICSettings, error) {
+	t, err := serverTLS(cfg, src, protos)
+	if err != nil {
+		return nil, err
+	}
+	return &transports.QUICSettings{
+		TLS: t, IdleTimeout: l.QUIC.IdleTimeout, KeepAlive: l.QUIC.KeepAlive,
+		StreamWindow: uint64(l.QUIC.StreamWindow), ConnectionWindow: uint64(l.QUIC.ConnectionWindow), //nolint:gosec // sizes
+		RetryAbove: l.QUIC.RetryAbove, EarlyData: l.EarlyData == config.EarlyDataSafe,
+	}, nil
 }

@@ -48,6 +48,7 @@ type Server struct {
 	logger  *slog.Logger
 	metrics *telemetry.Metrics
 	watch   *deadline.Watch
+	early   *transports.EarlyGuard
 	gateway *gateway.Gateway
 	started time.Time
 	ready   atomic.Bool
@@ -98,6 +99,7 @@ func Start(o Options) (*Server, error) {
 	}
 	s.metrics = telemetry.NewMetrics(o.Build)
 	s.watch = deadline.New()
+	s.early = transports.NewEarlyGuard()
 	if err := s.start(); err != nil {
 		s.abandon()
 		return nil, err

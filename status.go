@@ -39,6 +39,9 @@ func (s *Server) refused() string {
 
 func (s *Server) listenerStatus(l *running) telemetry.ListenerStatus {
 	out := telemetry.ListenerStatus{Name: l.config.Name, Address: l.Addr().String(), Protocols: l.settings.Protocols, TLS: l.config.TLS}
+	if udp := l.UDPAddr(); udp != nil && l.settings.QUIC != nil {
+		out.UDPAddress = udp.String()
+	}
 	if t := l.settings.TLS; t != nil {
 		out.PQ, out.Groups = t.PQ().String(), t.GroupsInForce()
 		out.MinVersion = handshake.VersionName(t.MinVersion())
@@ -83,6 +86,9 @@ func warnings(st *state) []string {
 func (s *Server) announce(st *state) {
 	for _, l := range st.listeners {
 		args := []any{"listener", l.config.Name, "address", l.Addr().String(), "protocols", l.settings.Protocols}
+		if udp := l.UDPAddr(); udp != nil && l.settings.QUIC != nil {
+			args = append(args, "udp_address", udp.String())
+		}
 		if t := l.settings.TLS; t != nil {
 			args = append(args, "pq", t.PQ().String(), "groups", t.GroupsInForce())
 		}

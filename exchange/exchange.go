@@ -50,6 +50,9 @@ type Conn struct {
 	ClientText string
 	// Trusted is set where the peer is one whose forwarding fields are believed.
 	Trusted bool
+	// AltSvc is the Alt-Svc value that tells the client of HTTP/3 on the same
+	// listener (RFC 7838, section 3), "" where there is none or it is in use.
+	AltSvc string
 }
 
 // Handler decides what becomes of an exchange. It must answer through

@@ -65,6 +65,7 @@ func (f *flow) explain(status int, reason, text string) {
 // answer sends a head and a body that lies in memory.
 func (f *flow) answer(h *exchange.Head, body []byte) {
 	f.status = h.Status
+	f.advertise(h)
 	var src exchange.Source
 	if h.Length = int64(len(body)); h.Status == 204 || h.Status == 304 {
 		h.Length = -1
@@ -74,6 +75,14 @@ func (f *flow) answer(h *exchange.Head, body []byte) {
 	}
 	if err := f.x.Responder.Respond(h, src); err != nil {
 		f.clientFailed(err)
+	}
+}
+
+// advertise tells the client of HTTP/3 on the listener that it came by. An upstream's own
+// word was taken out: it speaks of a host that the client does not see.
+func (f *flow) advertise(h *exchange.Head) {
+	if v := f.x.Conn.AltSvc; v != "" {
+		h.AddKnownString(exchange.AltSvc, v)
 	}
 }
 

@@ -223,6 +223,7 @@ func (f *flow) forward(call exchange.Call) error {
 	f.answered = true
 	f.status = h.Status
 	h.Remove(exchange.AltSvc)
+	f.advertise(h)
 	f.ops.apply(h)
 	if len(f.x.Request.Protocol()) > 0 && h.Status < 300 {
 		if up, err := call.Tunnel(); err == nil {

@@ -36,9 +36,11 @@ type ConfigurationStatus struct {
 
 // ListenerStatus is one listener.
 type ListenerStatus struct {
-	Name      string   `json:"name"`
-	Address   string   `json:"address"` // as bound, with its port
-	Protocols []string `json:"protocols"`
+	Name    string `json:"name"`
+	Address string `json:"address"` // as bound, with its port
+	// UDPAddress is the one bound for QUIC, empty without.
+	UDPAddress string   `json:"udp_address,omitempty"`
+	Protocols  []string `json:"protocols"`
 	// TLS names the settings it uses, empty in the clear; PQ is "require" or
 	// "prefer"; MinVersion is "1.3" or "1.2".
 	TLS        string `json:"tls,omitempty"`

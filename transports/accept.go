@@ -82,7 +82,7 @@ func (o *opening) Close()    { _ = o.nc.Close() }
 // goroutine serve them.
 func (l *Listener) open(nc net.Conn) {
 	f := l.inForce.Load()
-	info := &exchange.Conn{Listener: l.name, ClientText: "unix"}
+	info := &exchange.Conn{Listener: l.name, ClientText: "unix", AltSvc: l.altSvc(f)}
 	info.Client, info.Local = addrPort(nc.RemoteAddr()), addrPort(nc.LocalAddr())
 	o := &opening{nc: nc}
 	if !l.track(o) {

@@ -5,6 +5,7 @@ package transports
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,12 +17,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quic-go/quic-go"
+
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/handshake"
 	"github.com/hanzoai/pqgw/telemetry"
 	"github.com/hanzoai/pqgw/transports/deadline"
 	"github.com/hanzoai/pqgw/transports/http1"
 	"github.com/hanzoai/pqgw/transports/http2"
+	"github.com/hanzoai/pqgw/transports/http3"
 	"github.com/hanzoai/pqgw/transports/zap"
 )
 
@@ -31,6 +35,7 @@ const (
 	H2  = "h2"
 	H2C = "h2c"
 	ZAP = "zap"
+	H3  = "h3"
 )
 
 // ALPN gives the protocol ids to offer for protocols of a TLS listener, first
@@ -55,7 +60,7 @@ const (
 // Settings are what a listener does with connections. They are replaced as a
 // whole; a connection keeps those that it was accepted under.
 type Settings struct {
-	// Protocols that are spoken: H1, H2, ZAP with TLS; H1, H2C without, or ZAP
+	// Protocols that are spoken: H1, H2, H3, ZAP with TLS; H1, H2C without, or ZAP
 	// alone.
 	Protocols []string
 	// TLS is nil in the clear.
@@ -80,15 +85,20 @@ type Settings struct {
 	BodyMinRate int64
 	// MaxRequests on one connection; 0 for any number.
 	MaxRequests int
-	// Streams is the most at a time on one HTTP/2 connection.
+	// Streams is the most at a time on one HTTP/2 or HTTP/3 connection.
 	Streams int
+	// QUIC is for the protocols that run over it; nil where there are none.
+	QUIC *QUICSettings
 }
 
 // Listener accepts connections on one address. It is made by Listen and ended by
 // Drain or Close.
 type Listener struct {
 	name    string
-	ln      net.Listener
+	address string
+	ln      net.Listener // nil where all is QUIC
+	early   *EarlyGuard
+	quic    atomic.Pointer[quicSide] // nil where nothing is
 	watch   *deadline.Watch
 	series  *telemetry.ListenerSeries
 	log     atomic.Pointer[telemetry.AccessLog]
@@ -98,6 +108,7 @@ type Listener struct {
 	mu       sync.Mutex
 	conns    map[conn]struct{}
 	draining bool
+	serving  bool
 	wg       sync.WaitGroup // the accept loop and all connections
 	idle     chan net.Conn  // to workers that wait for a handshake
 }
@@ -108,6 +119,9 @@ type inForce struct {
 	h1                http1.Options
 	h2                http2.Options
 	zap               zap.Options
+	h3                http3.Options
+	quic              *quic.Config // nil without QUIC, as is quicTLS
+	quicTLS           *tls.Config
 	speaks1, speaks2c bool
 	speaksZAP         bool
 }
@@ -126,6 +140,8 @@ type Environment struct {
 	Metrics *telemetry.Metrics
 	Log     *telemetry.AccessLog // nil is off
 	Logger  *slog.Logger
+	// Early guards early data; nil stands for one of the listener's own.
+	Early *EarlyGuard
 }
 
 // BindError tells that an address cannot be listened on.
@@ -148,27 +164,104 @@ func (e *BindError) Error() string {
 // Unwrap gives the system's error.
 func (e *BindError) Unwrap() error { return e.Err }
 
-// Listen binds address: "host:port" or "unix:/path". The error is a *BindError.
-// Connections wait until Serve.
+// Listen binds address: "host:port" or "unix:/path"; for QUIC the UDP port of the
+// same number. The error is a *BindError. Connections wait until Serve.
 func Listen(name, address string, s Settings, env Environment) (*Listener, error) {
-	ln, err := bind(address)
-	if err != nil {
-		return nil, &BindError{Listener: name, Address: address, Err: err}
-	}
 	l := &Listener{
-		name: name, ln: ln, watch: env.Watch, logger: env.Logger,
+		name: name, address: address, watch: env.Watch, logger: env.Logger, early: env.Early,
 		series: env.Metrics.Listeners.Series(name),
 		conns:  map[conn]struct{}{}, idle: make(chan net.Conn),
+	}
+	if l.logger == nil {
+		l.logger = slog.New(slog.DiscardHandler)
+	}
+	if l.early == nil {
+		l.early = NewEarlyGuard()
+	}
+	if err := l.bind(&s); err != nil {
+		return nil, &BindError{Listener: name, Address: address, Err: err}
 	}
 	l.log.Store(env.Log)
 	l.Update(s)
 	return l, nil
 }
 
-// Addr is the address that was bound.
-func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
+// portTries is how often another port is tried where the system chose one for TCP that
+// is taken for UDP.
+const portTries = 8
 
-// Update puts other settings in force for connections to come.
+func (l *Listener) bind(s *Settings) error {
+	for try := 1; ; try++ {
+		err := l.bindBoth(s)
+		if err == nil || try == portTries || !isAny(l.address) {
+			return err
+		}
+	}
+}
+
+func (l *Listener) bindBoth(s *Settings) (err error) {
+	if overTCP(s.Protocols) {
+		if l.ln, err = bind(l.address); err != nil {
+			return err
+		}
+	}
+	if s.QUIC == nil {
+		return nil
+	}
+	q, err := l.bindQUIC(udpOf(l.address, l.ln))
+	if err != nil {
+		if l.ln != nil {
+			_ = l.ln.Close()
+			l.ln = nil
+		}
+		return err
+	}
+	l.quic.Store(q)
+	return nil
+}
+
+// overTCP tells whether one of the protocols runs over TCP or a unix socket.
+func overTCP(protocols []string) bool {
+	for _, p := range protocols {
+		if p != H3 {
+			return true
+		}
+	}
+	return len(protocols) == 0
+}
+
+// Prepare binds what other settings need beside what is bound, before Update puts them
+// in force. The error is a *BindError.
+func (l *Listener) Prepare(s Settings) error {
+	if s.QUIC == nil || l.quic.Load() != nil {
+		return nil
+	}
+	q, err := l.bindQUIC(udpOf(l.address, l.ln))
+	if err != nil {
+		return &BindError{Listener: l.name, Address: l.address, Err: err}
+	}
+	l.quic.Store(q)
+	return nil
+}
+
+// Addr is the address that was bound, of TCP where there is both.
+func (l *Listener) Addr() net.Addr {
+	if l.ln == nil {
+		return l.UDPAddr()
+	}
+	return l.ln.Addr()
+}
+
+// UDPAddr is the address that was bound for QUIC, nil without.
+func (l *Listener) UDPAddr() net.Addr {
+	if q := l.quic.Load(); q != nil {
+		return q.udp.LocalAddr()
+	}
+	return nil
+}
+
+// Update puts other settings in force for connections to come. A UDP socket that
+// they do not need stays bound and refuses.
 func (l *Listener) Update(s Settings) {
 	f := &inForce{Settings: s}
 	for _, p := range s.Protocols {
@@ -185,14 +278,64 @@ func (l *Listener) Update(s Settings) {
 		Handler: s.Handler, Watch: l.watch, Limits: s.Limits, HeadTimeout: s.HeadTimeout, IdleTimeout: s.IdleTimeout,
 		StreamIdle: s.StreamIdle, BodyMinRate: s.BodyMinRate, MaxRequests: s.MaxRequests,
 	}
+	if s.QUIC != nil {
+		f.h3, f.quic = http3Options(&s, l), quicConfig(&s)
+		f.quicTLS = s.QUIC.TLS.Config().Clone()
+		f.quicTLS.GetConfigForClient = nil // it has been asked by then
+		if s.QUIC.EarlyData {
+			l.early.guard(f.quicTLS, s.QUIC.TLS.Config())
+		}
+	}
 	l.inForce.Store(f)
+	l.mu.Lock()
+	started := l.serving
+	l.mu.Unlock()
+	if started {
+		l.serveQUIC()
+	}
+}
+
+// serveQUIC takes QUIC connections, where that is wanted and not done yet.
+func (l *Listener) serveQUIC() {
+	q := l.quic.Load()
+	if q == nil || q.ln != nil {
+		return
+	}
+	if err := q.start(); err != nil {
+		l.logger.Error("cannot serve QUIC", "listener", l.name, "error", err)
+	}
 }
 
 // SetAccessLog puts another log in place; nil is off.
 func (l *Listener) SetAccessLog(a *telemetry.AccessLog) { l.log.Store(a) }
 
-// Serve accepts connections in a goroutine of the listener's own.
-func (l *Listener) Serve() { l.wg.Go(l.accept) }
+// Serve accepts connections in goroutines of the listener's own.
+func (l *Listener) Serve() {
+	l.mu.Lock()
+	l.serving = true
+	l.mu.Unlock()
+	if l.ln != nil {
+		l.wg.Go(l.accept)
+	}
+	l.serveQUIC()
+}
+
+// stop accepts no more.
+func (l *Listener) stop() {
+	if l.ln != nil {
+		_ = l.ln.Close()
+	}
+	if q := l.quic.Load(); q != nil {
+		q.stop()
+	}
+}
+
+// closeQUIC ends the UDP side once its connections have ended.
+func (l *Listener) closeQUIC() {
+	if q := l.quic.Load(); q != nil {
+		q.once.Do(q.close)
+	}
+}
 
 // track remembers c until it ends; false when the listener has been closed.
 func (l *Listener) track(c conn) bool {
@@ -217,7 +360,7 @@ func (l *Listener) untrack(c conn) {
 // Drain stops accepting, lets what runs end, and cuts what is left when ctx ends.
 // The error is ctx's where it had to cut.
 func (l *Listener) Drain(ctx context.Context) error {
-	_ = l.ln.Close()
+	l.stop()
 	l.mu.Lock()
 	l.draining = true
 	for c := range l.conns {
@@ -231,6 +374,7 @@ func (l *Listener) Drain(ctx context.Context) error {
 	}()
 	select {
 	case <-done:
+		l.closeQUIC()
 		return nil
 	case <-ctx.Done():
 		l.Close()
@@ -241,7 +385,7 @@ func (l *Listener) Drain(ctx context.Context) error {
 
 // Close stops accepting and cuts every connection. It waits for them to end.
 func (l *Listener) Close() {
-	_ = l.ln.Close()
+	l.stop()
 	l.mu.Lock()
 	conns := l.conns
 	l.conns = nil
@@ -249,5 +393,9 @@ func (l *Listener) Close() {
 	for c := range conns {
 		c.Close()
 	}
+	if q := l.quic.Load(); q != nil {
+		q.cut() // those that shake hands are not among conns
+	}
 	l.wg.Wait()
+	l.closeQUIC()
 }

@@ -115,7 +115,7 @@ func serveQUIC(t testing.TB, o *Options, cfg *quic.Config) *server {
 			if err != nil {
 				return
 			}
-			c := NewConn(qc, &exchange.Conn{Protocol: exchange.HTTP3}, o)
+			c := NewConn(qc, func() *exchange.Conn { return &exchange.Conn{Protocol: exchange.HTTP3} }, o)
 			s.mu.Lock()
 			s.all = append(s.all, c)
 			s.mu.Unlock()

@@ -128,7 +128,7 @@ func (s *serverStream) readRequest() bool {
 		s.x.Request.Reset(nil)
 	}
 	q := &s.x.Request
-	if r == nil && s.x.Conn == s.c.early && !early(q.Method) {
+	if r == nil && s.x.Conn.Facts.EarlyData && !early(q.Method) {
 		r = RefuseEarly
 	}
 	s.x.Refusal = r

@@ -47,7 +47,8 @@ type Options struct {
 type Conn struct {
 	qc          *quic.Conn
 	o           *Options
-	info, early *exchange.Conn // of requests after the handshake, and before its end
+	info        func() *exchange.Conn
+	full, early onceConn
 	control     *quic.SendStream
 	entry       deadline.Entry
 	peer        peerStreams
@@ -67,12 +68,18 @@ type Conn struct {
 // noLimit stands for no GOAWAY, and is what the first one says (RFC 9114, section 5.2).
 const noLimit = quic.StreamID(1<<62 - 4)
 
-// NewConn makes the server's side of qc. Requests that arrive before the handshake
-// has ended, as 0-RTT, are marked so in the facts.
-func NewConn(qc *quic.Conn, info *exchange.Conn, o *Options) *Conn {
-	early := *info
-	early.Facts.EarlyData = true
-	c := &Conn{qc: qc, o: o, info: info, early: &early, last: noLimit, closed: make(chan struct{}), idle: make(chan struct{}, 1)}
+// onceConn are the facts that requests of one kind have in common.
+type onceConn struct {
+	once sync.Once
+	info *exchange.Conn
+}
+
+// NewConn makes the server's side of qc. info gives the connection's facts as they
+// are known at the time; it is asked once at the first request after the
+// handshake, and once at the first before its end (0-RTT), whose facts are marked
+// so: then it must not give the same memory twice.
+func NewConn(qc *quic.Conn, info func() *exchange.Conn, o *Options) *Conn {
+	c := &Conn{qc: qc, o: o, info: info, last: noLimit, closed: make(chan struct{}), idle: make(chan struct{}, 1)}
 	c.entry = deadline.Entry{FD: -1, Expire: c.Shutdown}
 	return c
 }
@@ -185,9 +192,14 @@ func (c *Conn) leave() {
 func (c *Conn) conn() *exchange.Conn {
 	select {
 	case <-c.qc.HandshakeComplete():
-		return c.info
+		c.full.once.Do(func() { c.full.info = c.info() })
+		return c.full.info
 	default:
-		return c.early
+		c.early.once.Do(func() {
+			c.early.info = c.info()
+			c.early.info.Facts.EarlyData = true
+		})
+		return c.early.info
 	}
 }
 

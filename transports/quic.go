@@ -1,0 +1,274 @@
+package transports
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/hanzoai/pqgw/handshake"
+	"github.com/hanzoai/pqgw/transports/http3"
+)
+
+// QUICSettings are those of the protocols that run over QUIC (RFC 9000), on the UDP port
+// of the listener's own number.
+type QUICSettings struct {
+	// TLS is the handshake's side; its NextProtos are those of QUICALPN. Required.
+	TLS *handshake.Server
+	// IdleTimeout closes a connection on which nothing arrives; 0 stands for 30 s.
+	IdleTimeout time.Duration
+	// KeepAlive is after what silence a connection is pinged; 0 for never.
+	KeepAlive time.Duration
+	// StreamWindow and ConnectionWindow are how many bytes a client may send ahead
+	// of the handlers; 0 stands for quic-go's 6 and 15 MiB.
+	StreamWindow, ConnectionWindow uint64
+	// RetryAbove is the number of handshakes under way from which on a client must
+	// first prove its address (RFC 9000, section 8.1.2). 0: always.
+	RetryAbove int
+	// EarlyData lets GET, HEAD and OPTIONS be served before the handshake has ended (0-RTT).
+	EarlyData bool
+}
+
+// QUICALPN gives the protocol ids to offer over QUIC for protocols of a listener;
+// none where it has no QUIC.
+func QUICALPN(protocols []string) []string {
+	var ids []string
+	for _, have := range protocols {
+		if have == H3 {
+			ids = append(ids, http3.ALPN)
+		}
+	}
+	return ids
+}
+
+// initialWindow is what streams and connections may send at first; quic-go lets
+// the windows grow to the settings with what the path can carry.
+const initialWindow = 512 << 10
+
+// uniStreams is how many streams of its own direction a client may open: HTTP/3
+// has three, and some that mean nothing to us may come.
+const uniStreams = 16
+
+// quicConfig is the settings as quic-go takes them.
+func quicConfig(s *Settings) *quic.Config {
+	q := s.QUIC
+	return &quic.Config{
+		HandshakeIdleTimeout:           s.HandshakeTimeout,
+		MaxIdleTimeout:                 q.IdleTimeout,
+		KeepAlivePeriod:                q.KeepAlive,
+		InitialStreamReceiveWindow:     smaller(initialWindow, q.StreamWindow),
+		MaxStreamReceiveWindow:         q.StreamWindow,
+		InitialConnectionReceiveWindow: smaller(initialWindow, q.ConnectionWindow),
+		MaxConnectionReceiveWindow:     q.ConnectionWindow,
+		MaxIncomingStreams:             int64(s.Streams),
+		MaxIncomingUniStreams:          uniStreams,
+		RequireStreamCreditRelease:     true, // a stream counts until its handler has ended
+		Allow0RTT:                      q.EarlyData,
+	}
+}
+
+func smaller(n, limit uint64) uint64 {
+	if limit > 0 {
+		return min(n, limit)
+	}
+	return n
+}
+
+func http3Options(s *Settings, l *Listener) http3.Options {
+	return http3.Options{
+		Handler: s.Handler, Watch: l.watch, Limits: s.Limits, HeadTimeout: s.HeadTimeout, IdleTimeout: s.IdleTimeout,
+		StreamIdle: s.StreamIdle, BodyMinRate: s.BodyMinRate, MaxRequests: s.MaxRequests,
+	}
+}
+
+// quicSide is the UDP half of a listener.
+type quicSide struct {
+	l        *Listener
+	udp      *net.UDPConn
+	tr       *quic.Transport
+	ln       *quic.EarlyListener
+	workers  *http3.Workers
+	altSvc   string
+	underWay atomic.Int64 // handshakes
+	once     sync.Once    // of close
+
+	mu       sync.Mutex
+	attempts map[*quicAttempt]struct{} // connections, from their first packet on
+}
+
+// quietQUIC keeps quic-go from writing about buffer sizes itself, to a log that
+// is not ours: see checkBuffers.
+var quietQUIC = sync.OnceFunc(func() { _ = os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true") })
+
+// bindQUIC binds the UDP socket. Packets are dropped until start.
+func (l *Listener) bindQUIC(address string) (*quicSide, error) {
+	quietQUIC()
+	at, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		return nil, err
+	}
+	udp, err := net.ListenUDP("udp", at)
+	if err != nil {
+		return nil, err
+	}
+	l.checkBuffers(udp)
+	port := udp.LocalAddr().(*net.UDPAddr).Port //nolint:forcetypeassert // it is a UDP socket
+	return &quicSide{
+		l: l, udp: udp, workers: http3.NewWorkers(), attempts: map[*quicAttempt]struct{}{},
+		altSvc: fmt.Sprintf(`h3=":%d"; ma=%d`, port, int(altSvcAge.Seconds())),
+	}, nil
+}
+
+// altSvcAge is for how long a client may remember that there is HTTP/3 (RFC 7838,
+// section 3.1).
+const altSvcAge = 24 * time.Hour
+
+// altSvc tells clients over TCP of HTTP/3, "" where there is none.
+func (l *Listener) altSvc(f *inForce) string {
+	if q := l.quic.Load(); q != nil && f.QUIC != nil && f.h3.Handler != nil {
+		return q.altSvc
+	}
+	return ""
+}
+
+// start begins to take connections.
+func (q *quicSide) start() error {
+	q.tr = &quic.Transport{Conn: q.udp, ConnContext: q.attempt, VerifySourceAddress: q.mustProve}
+	ln, err := q.tr.ListenEarly(
+		&tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: q.tlsFor},
+		&quic.Config{GetConfigForClient: func(*quic.ClientInfo) (*quic.Config, error) { return q.inForce() }},
+	)
+	if err != nil {
+		_ = q.udp.Close()
+		return err
+	}
+	q.ln = ln
+	q.l.wg.Go(q.accept)
+	return nil
+}
+
+var errNoQUIC = errors.New("the listener has no QUIC any more")
+
+func (q *quicSide) inForce() (*quic.Config, error) {
+	if f := q.l.inForce.Load(); f.QUIC != nil {
+		return f.quic, nil
+	}
+	return nil, errNoQUIC
+}
+
+// mustProve asks a client for a round trip more while many handshakes are under way:
+// its address may be another's.
+func (q *quicSide) mustProve(net.Addr) bool {
+	f := q.l.inForce.Load()
+	return f.QUIC != nil && q.underWay.Load() >= int64(f.QUIC.RetryAbove)
+}
+
+// tlsFor gives the TLS configuration in force. The one that the listener was
+// started with cannot be replaced, so it only leads here.
+func (q *quicSide) tlsFor(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	a := attemptOf(hello.Context())
+	if a == nil {
+		return nil, errNoQUIC
+	}
+	base := a.f.QUIC.TLS.Config()
+	if base.GetConfigForClient != nil {
+		if other, err := base.GetConfigForClient(hello); other != nil || err != nil {
+			return other, err
+		}
+	}
+	return a.f.quicTLS, nil
+}
+
+// stop takes no more connections; those that shake hands are refused.
+func (q *quicSide) stop() {
+	if q.ln != nil {
+		_ = q.ln.Close()
+	}
+}
+
+// cut ends every connection, those that shake hands, too, without a word.
+func (q *quicSide) cut() {
+	if q.tr != nil {
+		_ = q.tr.Close()
+	}
+	_ = q.udp.Close()
+	q.mu.Lock()
+	left := make([]*quicAttempt, 0, len(q.attempts))
+	for a := range q.attempts {
+		left = append(left, a)
+	}
+	q.mu.Unlock()
+	for _, a := range left {
+		if a.unwatch() {
+			a.ended(net.ErrClosed)
+		}
+	}
+}
+
+// close ends what is left once all connections have ended.
+func (q *quicSide) close() {
+	q.cut()
+	q.workers.Close()
+}
+
+// accept takes connections whose handshake has come far enough for early data.
+func (q *quicSide) accept() {
+	for {
+		qc, err := q.ln.Accept(context.Background())
+		if err != nil {
+			return
+		}
+		a := attemptOf(qc.Context())
+		a.qc.Store(qc)
+		q.l.wg.Go(func() { q.serve(qc, a) })
+	}
+}
+
+// wantedBuffer is the size of socket buffers that quic-go asks for: bursts of a
+// fast path fit into them while the reader is busy.
+const wantedBuffer = 7 << 20
+
+// checkBuffers makes the socket's buffers large, and tells where the system does
+// not let it.
+func (l *Listener) checkBuffers(udp *net.UDPConn) {
+	_ = udp.SetReadBuffer(wantedBuffer)
+	_ = udp.SetWriteBuffer(wantedBuffer)
+	receive, send, ok := socketBuffers(udp)
+	if !ok || receive >= wantedBuffer && send >= wantedBuffer {
+		return
+	}
+	l.logger.Warn("UDP buffers are small: QUIC may lose packets in bursts",
+		"listener", l.name, "receive", receive, "send", send, "wanted", wantedBuffer,
+		"hint", "sysctl -w net.core.rmem_max="+strconv.Itoa(wantedBuffer)+" net.core.wmem_max="+strconv.Itoa(wantedBuffer))
+}
+
+// udpOf is the address for the UDP socket beside a TCP one: same host, same port.
+func udpOf(address string, tcp net.Listener) string {
+	if tcp == nil {
+		return address
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return net.JoinHostPort(host, strconv.Itoa(addrPortOf(tcp)))
+}
+
+func addrPortOf(tcp net.Listener) int {
+	if a, ok := tcp.Addr().(*net.TCPAddr); ok {
+		return a.Port
+	}
+	return 0
+}
+
+// isAny tells an address whose port the system chooses.
+func isAny(address string) bool { return strings.HasSuffix(address, ":0") }
