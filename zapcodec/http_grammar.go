@@ -20,9 +20,6 @@ func oddValue(w uint64) uint64 { return (w - 0x10*ones) &^ w }
 // oddVisible marks what is not visible ASCII.
 func oddVisible(w uint64) uint64 { return (w-0x21*ones)&^w | (w + ones) | w }
 
-// oddReason marks what is neither visible ASCII nor a space.
-func oddReason(w uint64) uint64 { return (w-0x20*ones)&^w | (w + ones) | w }
-
 // oddToken marks what is neither a letter nor '-'. Sums may carry into the next
 // byte only from a byte that is marked itself.
 func oddToken(w uint64) uint64 {

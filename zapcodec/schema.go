@@ -82,7 +82,7 @@ type Record struct {
 }
 
 // Object returns the record's object, for what no field describes.
-func (r Record) Object() Object { return Object{msg: r.msg, off: r.off, depth: r.depth} }
+func (r Record) Object() Object { return Object(r) }
 
 // Open checks a framed message's header and that the record's fixed section
 // fits into it.
@@ -112,7 +112,7 @@ func (s *Schema) OpenObject(o Object) (Record, error) {
 	if uint64(o.off)+uint64(s.size) > uint64(len(o.msg)) {
 		return Record{}, fixedError(s.name, o.off, s.size, len(o.msg))
 	}
-	return Record{msg: o.msg, off: o.off, depth: o.depth}, nil
+	return Record(o), nil
 }
 
 // Check holds every cell of text and bytes against the message and returns a
