@@ -18,6 +18,7 @@ type mountResponder struct {
 
 func (m *mountResponder) note(h *exchange.Head) {
 	m.f.status = h.Status
+	m.f.advertise(h)
 	m.ops.apply(h)
 }
 

@@ -24,6 +24,7 @@ type FrontOptions struct {
 	Portable bool   // engine: portable, where the fast path is not wanted
 	Routes   string // YAML of routes and upstreams; all to trace where empty
 	Drain    string // drain.timeout; the default where empty
+	H3       bool   // the TLS listener speaks h3 besides
 }
 
 // Config is the YAML of the front with these options.
@@ -38,6 +39,10 @@ func (f *Front) Config(o FrontOptions) string {
 	if pq == "" {
 		pq = "prefer"
 	}
+	protocols := "h1, h2"
+	if o.H3 {
+		protocols = "h1, h2, h3"
+	}
 	drain := ""
 	if o.Drain != "" {
 		drain = "drain: {timeout: " + o.Drain + "}"
@@ -48,11 +53,11 @@ tls:
     certificates: {files: [{cert: %q, key: %q}]}
     pq: %s
 listeners:
-  - {name: edge, address: %q, protocols: [h1, h2], tls: public, engine: %s}
+  - {name: edge, address: %q, protocols: [%s], tls: public, engine: %s}
   - {name: plain, address: %q, protocols: [h1, h2c], engine: %s}
 %s
 %s
-`, f.Leaf.CertFile, f.Leaf.KeyFile, pq, f.Addr, engine, f.Plain, engine, drain, routes)
+`, f.Leaf.CertFile, f.Leaf.KeyFile, pq, f.Addr, protocols, engine, f.Plain, engine, drain, routes)
 }
 
 // NewFront starts one.
