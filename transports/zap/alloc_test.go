@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"github.com/hanzoai/pqgw/exchange"
 )
 
@@ -49,6 +51,31 @@ func TestAWarmConnectionCostsNoAllocation(t *testing.T) {
 			if a := testing.AllocsPerRun(500, run); a >= 1 {
 				t.Errorf("%s, %d bytes: %.1f allocations an exchange", m.name, n, a)
 			}
+		}
+	}
+}
+
+// TestDoCostsNoAllocation counts both sides of a fasthttp call, handler included.
+func TestDoCostsNoAllocation(t *testing.T) {
+	addr, _ := service(t, FastHTTP(func(ctx *fasthttp.RequestCtx) { ctx.SetBody(ctx.PostBody()) }), nil)
+	c := &Client{Timeouts: exchange.Timeouts{FirstByte: time.Minute, Idle: time.Minute}}
+	t.Cleanup(c.Close)
+	var req fasthttp.Request
+	var resp fasthttp.Response
+	req.SetRequestURI("zap://" + addr + "/v1/x")
+	req.Header.SetMethod("POST")
+	for _, n := range []int{16, 1 << 10, 60 << 10} {
+		req.SetBody(bytes.Repeat([]byte("a"), n))
+		run := func() {
+			if err := c.Do(&req, &resp); err != nil || len(resp.Body()) != n {
+				t.Fatal(err)
+			}
+		}
+		for range 100 {
+			run()
+		}
+		if a := testing.AllocsPerRun(500, run); a >= 1 {
+			t.Errorf("%d bytes: %.1f allocations a call", n, a)
 		}
 	}
 }
