@@ -63,7 +63,7 @@ func commit() string {
 	if !ok {
 		return "unknown"
 	}
-	revision, dirty := "unknown", ""
+	revision, dirty := info.Main.Version, ""
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":

@@ -23,6 +23,8 @@ type Experiment struct {
 type Arm struct {
 	Name   string
 	Labels map[string]string
+	// Weight is its part of a round's time beside arms of weight 1; 0 means 1.
+	Weight float64
 	// Missing is why there is nothing to measure; such an arm is only listed.
 	Missing string
 	// Open makes ready: processes, connections. What it costs is not counted.
@@ -92,16 +94,23 @@ type measurement struct {
 	arms     []Arm
 	runners  []Runner // nil for arms that are missing or have failed
 	ends     time.Time
-	left     float64       // runs of an arm to come, the warm-up counting half
+	left     float64       // weights of the runs to come, the warm-up counting half
 	overhead time.Duration // of a run beyond its slice, a running mean
 	data     *ExperimentData
 }
 
-// slice is the time of the next run: what is left, shared out, less what
+// slice is the time of an arm's next run: what is left, shared out, less what
 // runs have taken beyond their slices.
-func (m *measurement) slice() Slice {
-	each := time.Duration(float64(time.Until(m.ends))/max(1, m.left)) - m.overhead
+func (m *measurement) slice(a Arm) Slice {
+	each := time.Duration(a.weight()*float64(time.Until(m.ends))/max(1, m.left)) - m.overhead
 	return Slice{Ops: m.session.Ops, For: max(shortestSlice, each)}
+}
+
+func (a Arm) weight() float64 {
+	if a.Weight > 0 {
+		return a.Weight
+	}
+	return 1
 }
 
 // ran notes a run that took so long with its slice, and so much of a round.
@@ -113,15 +122,15 @@ func (m *measurement) ran(took time.Duration, s Slice, part float64) {
 func (s *Session) newMeasurement(e Experiment) *measurement {
 	d := &ExperimentData{Name: e.Name, Title: e.Title, Note: e.Note, Metrics: e.Metrics, Plots: e.Plots, Versus: e.Versus, Rounds: s.rounds(e)}
 	m := &measurement{session: s, arms: e.Arms, runners: make([]Runner, len(e.Arms)), data: d}
-	there := 0
+	weights := 0.0
 	for _, a := range e.Arms {
 		d.Cells = append(d.Cells, &Cell{Name: a.Name, Labels: a.Labels, Missing: a.Missing})
 		if a.Missing == "" {
-			there++
+			weights += a.weight()
 		}
 	}
 	m.ends = time.Now().Add(time.Duration(e.Share * float64(s.budget)))
-	m.left = (float64(d.Rounds) + warmUpPart) * float64(there)
+	m.left = (float64(d.Rounds) + warmUpPart) * weights
 	return m
 }
 
@@ -153,13 +162,13 @@ func (m *measurement) warmUp(ctx context.Context) {
 			continue
 		}
 		m.runners[i] = r
-		slice := m.slice()
+		slice := m.slice(a)
 		slice.For = time.Duration(warmUpPart * float64(slice.For))
 		began := time.Now()
 		if _, err := r.Round(ctx, slice); err != nil {
 			m.fail(i, err)
 		}
-		m.ran(time.Since(began), slice, warmUpPart)
+		m.ran(time.Since(began), slice, warmUpPart*a.weight())
 	}
 }
 
@@ -170,9 +179,9 @@ func (m *measurement) round(ctx context.Context, round int) {
 			continue
 		}
 		m.session.Progress.step(m.data.Name, fmt.Sprintf("round %d of %d", round+1, m.data.Rounds), m.arms[i].Name)
-		began, slice := time.Now(), m.slice()
+		began, slice := time.Now(), m.slice(m.arms[i])
 		sample, err := m.runners[i].Round(ctx, slice)
-		m.ran(time.Since(began), slice, 1)
+		m.ran(time.Since(began), slice, m.arms[i].weight())
 		if err != nil {
 			m.fail(i, err)
 			continue
@@ -217,8 +226,25 @@ func (m *measurement) summarise() {
 // summarise takes all samples of what holds on a busy machine, and those of
 // quiet rounds of what does not: more than half of them, or none.
 func (e *ExperimentData) summarise(c *Cell, metric Metric) (Stat, bool) {
-	var values []float64
-	why, all := "", 0
+	values, all, why := e.quieted(c, metric)
+	switch {
+	case all == 0:
+		return Stat{}, false
+	case why != "" && 2*len(values) <= all:
+		return Stat{N: len(values), NotMeasured: why}, true
+	}
+	return Summarise(values), true
+}
+
+// Quieted are a metric's samples that its statistics were made of: all, or
+// those of quiet rounds where the metric needs them.
+func (e *ExperimentData) Quieted(c *Cell, metric Metric) []float64 {
+	values, _, _ := e.quieted(c, metric)
+	return values
+}
+
+// quieted also counts all samples and says why some were left out.
+func (e *ExperimentData) quieted(c *Cell, metric Metric) (values []float64, all int, why string) {
 	for _, s := range c.Samples {
 		v, ok := s.Values[metric.Name]
 		if !ok {
@@ -233,11 +259,5 @@ func (e *ExperimentData) summarise(c *Cell, metric Metric) (Stat, bool) {
 		}
 		values = append(values, v)
 	}
-	switch {
-	case all == 0:
-		return Stat{}, false
-	case why != "" && 2*len(values) <= all:
-		return Stat{N: len(values), NotMeasured: why}, true
-	}
-	return Summarise(values), true
+	return values, all, why
 }

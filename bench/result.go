@@ -193,3 +193,12 @@ func Read(path string) (*Results, error) {
 	}
 	return &r, nil
 }
+
+// List joins a metric's single observations over all rounds.
+func (c *Cell) List(metric string) []float64 {
+	var out []float64
+	for _, s := range c.Samples {
+		out = append(out, s.Lists[metric]...)
+	}
+	return out
+}

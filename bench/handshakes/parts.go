@@ -10,9 +10,19 @@ import (
 
 // part is a primitive in a handshake, so many times.
 type part struct {
+	Role         string // what it is for
 	Scheme, Step string
 	Times        float64
 }
+
+// Roles of primitives in a handshake.
+const (
+	roleCurve     = "elliptic curve"
+	roleKEM       = "ML-KEM"
+	roleSignature = "signature"
+	roleSecrets   = "key schedule"
+	roleRest      = "rest"
+)
 
 // schemes are what a group is made of.
 func schemes(group tls.CurveID) (kem, curve string) {
@@ -35,19 +45,19 @@ const suiteHash = "SHA-256"
 // partsOf lists the primitives of one side of a full handshake.
 func partsOf(side string, group tls.CurveID, auth string) []part {
 	kem, curve := schemes(group)
-	out := []part{{curve, keygen, 1}, {curve, agree, 1}}
+	out := []part{{roleCurve, curve, keygen, 1}, {roleCurve, curve, agree, 1}}
 	if kem != "" && side == "server" {
-		out = append(out, part{kem, encapsulate, 1})
+		out = append(out, part{roleKEM, kem, encapsulate, 1})
 	}
 	if kem != "" && side == "client" {
-		out = append(out, part{kem, keygen, 1}, part{kem, decapsulate, 1})
+		out = append(out, part{roleKEM, kem, keygen, 1}, part{roleKEM, kem, decapsulate, 1})
 	}
 	if side == "server" {
-		out = append(out, part{auth, sign, 1})
+		out = append(out, part{roleSignature, auth, sign, 1})
 	} else {
-		out = append(out, part{auth, verify, 2}) // the certificate and CertificateVerify
+		out = append(out, part{roleSignature, auth, verify, 2}) // the certificate and CertificateVerify
 	}
-	return append(out, part{suiteHash, derive, 1})
+	return append(out, part{roleSecrets, suiteHash, derive, 1})
 }
 
 // sumOfParts sets the primitives against full handshakes over TCP.
@@ -60,8 +70,8 @@ func sumOfParts(s *bench.Session, parts, whole *bench.ExperimentData) {
 			{Name: "share", Title: "share of the whole", Unit: "", Kind: bench.CPU},
 		},
 		Plots: []bench.Plot{
-			{Kind: bench.Stack, Title: "Server CPU of a full handshake by primitive (µs)", Metric: "cpu", X: "group", Series: "part", Where: map[string]string{"side": "server"}},
-			{Kind: bench.Stack, Title: "Client CPU of a full handshake by primitive (µs)", Metric: "cpu", X: "group", Series: "part", Where: map[string]string{"side": "client"}},
+			{Kind: bench.Stack, Title: "Server CPU of a full handshake by primitive (µs)", Metric: "cpu", X: "group", Series: "role", Where: map[string]string{"side": "server"}},
+			{Kind: bench.Stack, Title: "Client CPU of a full handshake by primitive (µs)", Metric: "cpu", X: "group", Series: "role", Where: map[string]string{"side": "client"}},
 		},
 	}
 	const auth = "ECDSA P-256"
@@ -81,10 +91,10 @@ func sumOfParts(s *bench.Session, parts, whole *bench.ExperimentData) {
 func partCells(side string, g tls.CurveID, auth string, total float64, parts *bench.ExperimentData) []*bench.Cell {
 	var out []*bench.Cell
 	name := handshake.GroupName(g)
-	add := func(what string, cpu float64) {
+	add := func(role, what string, cpu float64) {
 		out = append(out, &bench.Cell{
 			Name:   side + " " + name + " " + what,
-			Labels: map[string]string{"side": side, "group": name, "part": what},
+			Labels: map[string]string{"side": side, "group": name, "role": role, "part": what},
 			Stats:  map[string]bench.Stat{"cpu": {Median: cpu, Low: cpu, High: cpu, N: 1}, "share": {Median: cpu / total, Low: cpu / total, High: cpu / total, N: 1}},
 		})
 	}
@@ -98,10 +108,10 @@ func partCells(side string, g tls.CurveID, auth string, total float64, parts *be
 		if p.Times > 1 {
 			what = fmt.Sprintf("%s × %.0f", what, p.Times)
 		}
-		add(what, p.Times*st.Median)
+		add(p.Role, what, p.Times*st.Median)
 		rest -= p.Times * st.Median
 	}
-	add("rest", rest)
+	add(roleRest, roleRest, rest)
 	return out
 }
 
