@@ -236,11 +236,10 @@ func primitiveExperiment(s *bench.Session) bench.Experiment {
 
 func primitiveRunner(child *bench.Child, name string) bench.Runner {
 	return bench.RunnerFunc(func(ctx context.Context, s bench.Slice) (bench.Sample, error) {
-		var c calculated
+		var c bench.Computed
 		if err := child.Call(ctx, "run", calculation{Name: name, Slice: s}, &c); err != nil {
 			return bench.Sample{}, err
 		}
-		cpu := float64(c.CPU) / float64(time.Microsecond) / float64(c.Ops)
-		return bench.Sample{Ops: c.Ops, Values: map[string]float64{"cpu": cpu, "allocs": c.Allocs}}, nil
+		return bench.Sample{Ops: c.Ops, Values: map[string]float64{"cpu": c.Nanoseconds() / 1e3, "allocs": c.Allocs}}, nil
 	})
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"runtime"
-	"time"
 
 	"github.com/hanzoai/pqgw/bench"
 )
@@ -60,13 +58,6 @@ type calculation struct {
 	Slice bench.Slice `json:"slice"`
 }
 
-// calculated is what it took.
-type calculated struct {
-	Ops    int           `json:"ops"`
-	CPU    time.Duration `json:"cpu"`
-	Allocs float64       `json:"allocs"` // for each operation
-}
-
 // openPrimitives is the role of the process that runs them: nothing else
 // happens in it.
 func openPrimitives(context.Context, json.RawMessage) (map[string]bench.Verb, func(), error) {
@@ -92,39 +83,17 @@ func openPrimitives(context.Context, json.RawMessage) (map[string]bench.Verb, fu
 			}
 			ready[c.Name] = op
 		}
-		return calculate(op, c.Slice)
+		return bench.Compute(c.Slice, batch, func(n int) error {
+			for range n {
+				if err := op(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 	return map[string]bench.Verb{"run": run}, func() {}, nil
 }
 
 // batch is how many operations pass between looks at the clock.
 const batch = 16
-
-func calculate(op func() error, s bench.Slice) (calculated, error) {
-	var out calculated
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	from, err := bench.OwnCPU()
-	if err != nil {
-		return out, err
-	}
-	for began := time.Now(); !s.Over(began, out.Ops); {
-		n := batch
-		if s.Ops > 0 {
-			n = min(n, s.Ops-out.Ops)
-		}
-		for range n {
-			if err := op(); err != nil {
-				return out, err
-			}
-		}
-		out.Ops += n
-	}
-	to, err := bench.OwnCPU()
-	if err != nil {
-		return out, err
-	}
-	runtime.ReadMemStats(&after)
-	out.CPU, out.Allocs = to-from, float64(after.Mallocs-before.Mallocs)/float64(out.Ops)
-	return out, nil
-}

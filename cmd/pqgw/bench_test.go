@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 
 func TestBenchAllWritesItsThreeFilesAndDiffReadsThem(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
-	code, stdout, stderr := command("bench", "all", "--quick", "--rounds", "2", "--ops", "2", "--only", "lifetime", "--out", dir)
+	code, stdout, stderr := command("bench", "all", "--quick", "--rounds", "3", "--ops", "5000", "--only", "codec", "--out", dir)
 	if code != exitOK {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
