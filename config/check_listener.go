@@ -98,6 +98,9 @@ func (c *checker) protocols(l *Listener, path string) {
 // listenerTLS checks what serving asks of TLS settings.
 func (c *checker) listenerTLS(l *Listener, path string) {
 	at := join(path, "tls")
+	if l.RedirectHTTPS && l.TLS != "" {
+		c.fail(join(path, "redirect_https"), "is for listeners without tls", "")
+	}
 	if l.TLS == "" {
 		if l.ECH {
 			c.fail(join(path, "ech"), "needs tls", "")

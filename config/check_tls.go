@@ -28,6 +28,19 @@ func (c *checker) tls(s *TLS, path string) {
 	}
 }
 
+// certificates checks the sources that need more of the tree; name is that of
+// the settings, empty where they stand inline at an upstream.
+func (c *checker) certificates(s *TLS, name, path string) {
+	at := join(path, "certificates")
+	c.acme(s.Certificates.ACME, name, join(at, "acme"))
+	if name == "" && s.Certificates.ACME != nil {
+		c.fail(join(at, "acme"), "is for listeners; it stands at an upstream", "")
+	}
+	if s.Certificates.KMS != nil && c.tree.KMS == nil {
+		c.fail(join(at, "kms"), "there is no store", "add kms: {dir, master} at the top")
+	}
+}
+
 func certHosts(s *TLS) []string {
 	if s.Certificates.Dev == nil {
 		return nil

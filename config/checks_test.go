@@ -22,6 +22,12 @@ func aTLS(settings string) string {
 	return aVersion + "tls: {s: {certificates: {dev: {}}, " + settings + "}}\nlisteners: [{name: l, address: ':443', tls: s}]\n" + aTrace
 }
 
+// aCertificates is a whole file around a source of certificates, beside the one
+// that makes its listener valid.
+func aCertificates(source string) string {
+	return aVersion + "tls: {s: {certificates: {dev: {}, " + source + "}}}\nlisteners: [{name: l, address: ':443', tls: s}]\n" + aTrace
+}
+
 // aServer is a whole file around the settings of a listener beside name and address.
 func aServer(settings string) string {
 	return aVersion + aDev + "listeners: [{name: l, address: ':443', tls: dev}, {name: m, address: '127.0.0.1:80', " + settings + "}]\n" + aTrace
@@ -66,7 +72,7 @@ func TestProblems(t *testing.T) {
 		"a name given twice":                          {aVersion + aListener + aTrace + "upstreams:\n  u: {}\n  u: {}\n", []string{"upstreams.u.endpoints: is missing", "upstreams.u: given twice; the first is in line 5"}},
 		"swapped letters in a key":                    {aVersion + aListener + aTrace + "drian: {}\n", []string{`drian: unknown key; did you mean "drain"?`}},
 		"a key like no other":                         {aVersion + aListener + aTrace + "drain: {zzz: 1}\n", []string{"drain.zzz: unknown key; known: timeout, delay"}},
-		"a key in the wrong place":                    {aVersion + "listeners: [{name: l, address: ':80', host: x}]\n" + aTrace, []string{"listeners[0].host: unknown key; known: name, address, protocols, tls, engine, proxy_protocol, trusted_proxies, limits, early_data, quic, ech"}},
+		"a key in the wrong place":                    {aVersion + "listeners: [{name: l, address: ':80', host: x}]\n" + aTrace, []string{"listeners[0].host: unknown key; known: name, address, protocols, tls, engine, proxy_protocol, trusted_proxies, limits, early_data, quic, ech, redirect_https"}},
 		"a mapping where a value is meant":            {aVersion + aListener + aTrace + "data_dir: {}\n", []string{"data_dir: must be a single value, is a mapping"}},
 		"a list where a value is meant":               {aVersion + aListener + "routes: [{to: [trace]}]\n", []string{"routes[0].to: must be a single value, is a list"}},
 		"a value where a list is meant":               {aVersion + aListener + "routes: trace\n", []string{"routes: must be a list, is a single value"}},
@@ -113,6 +119,31 @@ func TestProblems(t *testing.T) {
 		"early data without QUIC":                     {aServer("tls: dev, early_data: safe"), []string{"listeners[1].early_data: only h3 and zap over QUIC have early data; add h3 to protocols"}},
 		"early data in the clear":                     {aServer("early_data: safe"), []string{"listeners[1].early_data: needs tls"}},
 		"ECH in the clear":                            {aServer("ech: true"), []string{"listeners[1].ech: needs tls"}},
+		"ECH without a store":                         {aServer("tls: dev, ech: true"), []string{"listeners[1].ech: its keys come from a store, and there is no kms; add kms: {dir, master}"}},
+		"a store without its folder":                  {aVersion + aListener + aTrace + "kms: {master: {file: m}}\n", []string{"kms.dir: is missing"}},
+		"a store without a master":                    {aVersion + aListener + aTrace + "kms: {dir: d}\n", []string{"kms.master: needs exactly one of file, credential, env and passphrase_file"}},
+		"a store with two masters":                    {aVersion + aListener + aTrace + "kms: {dir: d, master: {file: m, env: M}}\n", []string{"kms.master: needs exactly one of file, credential, env and passphrase_file"}},
+		"a store whose tickets have no name":          {aVersion + aListener + aTrace + "kms: {dir: d, master: {file: m}, tickets: ''}\n", []string{"kms.tickets: must name an entry; leave it out for the default"}},
+		"certificates of a store that is not there":   {aCertificates("kms: {store: a}"), []string{"tls.s.certificates.kms: there is no store; add kms: {dir, master} at the top"}},
+		"no certificates of a store":                  {aCertificates("kms: {}") + "kms: {dir: d, master: {file: m}}\n", []string{"tls.s.certificates.kms.store: is missing"}},
+		"ACME without a host":                         {aCertificates("acme: {}"), []string{"tls.s.certificates.acme: there is no host to get a certificate for; give routes a match.host, or list hosts"}},
+		"ACME for an address":                         {aCertificates("acme: {hosts: 192.0.2.1}"), []string{"tls.s.certificates.acme.hosts: is an address; certificates are for names"}},
+		"ACME for what is no host":                    {aCertificates("acme: {hosts: [a, 'b c']}"), []string{`tls.s.certificates.acme.hosts[1]: "b c" is not a host`}},
+		"ACME for a wildcard without DNS":             {aCertificates("acme: {hosts: '*.example.com'}"), []string{"tls.s.certificates.acme: *.example.com is a wildcard, for which issuers demand dns-01; add dns-01 and dns, or another source of certificates"}},
+		"ACME for a wildcard with DNS":                {aCertificates("acme: {hosts: '*.example.com', dns: {exec: hook}}"), nil},
+		"http-01 without a listener":                  {aCertificates("acme: {hosts: a, challenges: http-01}"), []string{"tls.s.certificates.acme.challenges: http-01 comes to port 80, and no TCP listener without tls speaks h1; add {name: http, address: \":80\", redirect_https: true}"}},
+		"dns-01 without DNS":                          {aCertificates("acme: {hosts: a, challenges: [tls-alpn-01, dns-01]}"), []string{"tls.s.certificates.acme.challenges[1]: dns-01 needs dns: {rfc2136} or dns: {exec}"}},
+		"a challenge twice":                           {aCertificates("acme: {hosts: a, challenges: [tls-alpn-01, tls-alpn-01]}"), []string{"tls.s.certificates.acme.challenges[1]: tls-alpn-01 is given twice"}},
+		"an issuer in the clear":                      {aCertificates("acme: {hosts: a, directory: 'http://ca/'}"), []string{`tls.s.certificates.acme.directory: "http://ca/" is not an https URL`}},
+		"DNS of two kinds":                            {aCertificates("acme: {hosts: a, dns: {exec: hook, rfc2136: {server: 'a:53'}}}"), []string{"tls.s.certificates.acme.dns: needs one of rfc2136 and exec"}},
+		"a DNS server without a port":                 {aCertificates("acme: {hosts: a, dns: {rfc2136: {server: a}}}"), []string{`tls.s.certificates.acme.dns.rfc2136.server: "a" is not host:port; the port is 53 as a rule`}},
+		"half a TSIG key":                             {aCertificates("acme: {hosts: a, dns: {rfc2136: {server: 'a:53', key_name: k}}}"), []string{"tls.s.certificates.acme.dns.rfc2136: key_name and key_secret go together"}},
+		"an external account's key of no kind":        {aCertificates("acme: {hosts: a, eab: {key_id: k, mac_key: 'a+b='}}"), []string{"tls.s.certificates.acme.eab.mac_key: is not base64url; as the issuer gave it, without padding"}},
+		"certificates on demand without asking":       {aCertificates("acme: {on_demand: {}}"), []string{"tls.s.certificates.acme.on_demand.ask: is missing"}},
+		"certificates on demand that ask nobody":      {aCertificates("acme: {on_demand: {ask: localhost}}"), []string{`tls.s.certificates.acme.on_demand.ask: "localhost" is not a URL; as in http://127.0.0.1:9000/may-have-certificate`}},
+		"certificates on demand without end":          {aCertificates("acme: {on_demand: {ask: 'http://a/', rate: 0}}"), []string{"tls.s.certificates.acme.on_demand.rate: must not be 0"}},
+		"an issuer asked without end":                 {aCertificates("acme: {hosts: a, check_every: 0s}"), []string{"tls.s.certificates.acme.check_every: is less than 1s"}},
+		"a redirect to https from https":              {aServer("tls: dev, redirect_https: true"), []string{"listeners[1].redirect_https: is for listeners without tls"}},
 		"QUIC settings without QUIC":                  {aServer("quic: {keep_alive: 1s}"), []string{"listeners[1].quic: none of the protocols runs over QUIC; add h3 to protocols"}},
 		"QUIC windows that contradict":                {aServer("tls: dev, protocols: [h3], quic: {stream_window: 1MiB, connection_window: 1KiB}"), []string{"listeners[1].quic.connection_window: is less than stream_window"}},
 		"an address without a port":                   {aVersion + "listeners: [{name: l, address: localhost}]\n" + aTrace, []string{`listeners[0].address: "localhost" has no port; write host:port, :port or unix:/path`}},

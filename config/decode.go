@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 
@@ -24,6 +25,13 @@ type decoder struct {
 func decodeTree(r *report, root ast.Node, opts Options) *Tree {
 	d := &decoder{report: r, opts: opts, tree: New(), anchors: map[string]ast.Node{}}
 	d.tree.Version = 0
+	if opts.KMS != nil {
+		d.opts.Resolvers = maps.Clone(opts.Resolvers)
+		if d.opts.Resolvers == nil {
+			d.opts.Resolvers = map[string]Resolver{}
+		}
+		d.opts.Resolvers["kms"] = opts.secrets(d.tree)
+	}
 	ast.Walk(anchorVisitor(d.anchors), root)
 	d.at[""] = startOf(root)
 	d.value(reflect.ValueOf(d.tree).Elem(), root, "")

@@ -19,6 +19,8 @@ type Options struct {
 	Env func(name string) (value string, ok bool)
 	// Resolvers by scheme, for `${scheme:name}`; `file` is there unless it is given here.
 	Resolvers map[string]Resolver
+	// KMS opens the store that the file names and gives what resolves `${kms:name}` by it. Nil: there is no such scheme, unless Resolvers has it.
+	KMS func(*KMS) (Resolver, error)
 	// Mounts are the names of upstreams that the program has itself.
 	Mounts []string
 }

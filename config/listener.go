@@ -28,6 +28,8 @@ type Listener struct {
 	QUIC QUIC `yaml:"quic"`
 	// ECH encrypts the name that clients ask for, with the keys of the key store.
 	ECH bool `yaml:"ech" default:"false"`
+	// RedirectHTTPS answers every request with the same URL under https, port 443; challenges of ACME apart. For listeners without tls.
+	RedirectHTTPS bool `yaml:"redirect_https" default:"false"`
 }
 
 // Speaks reports whether the listener speaks p.

@@ -35,8 +35,10 @@ func (t *Tree) resolve(r *report) {
 	t.complete()
 	for _, name := range sortedKeys(t.TLS) {
 		c.tls(t.TLS[name], join("tls", name))
+		c.certificates(t.TLS[name], name, join("tls", name))
 	}
 	c.limits(&t.Limits, "limits")
+	c.kms()
 	c.listeners()
 	for _, name := range sortedKeys(t.Upstreams) {
 		c.upstream(name, t.Upstreams[name])

@@ -16,7 +16,7 @@ import (
 
 // sources are the files that hold the types of the tree, for their doc comments.
 //
-//go:embed tree.go tls.go listener.go limits.go upstream.go route.go
+//go:embed tree.go kms.go acme.go tls.go listener.go limits.go upstream.go route.go
 var sources embed.FS
 
 // variable is the pattern of a value that is filled in when the file is read.

@@ -38,10 +38,16 @@ type Certificates struct {
 	Files []CertFiles `yaml:"files" one:"true"`
 	// Dev makes a leaf certificate from a local CA that is made once; for trying things out.
 	Dev *DevCertificates `yaml:"dev"`
+	// ACME gets certificates from an issuer and renews them.
+	ACME *ACME `yaml:"acme"`
+	// KMS are certificates of the key store.
+	KMS *StoreCertificates `yaml:"kms"`
 }
 
 // None reports whether no source of certificates is given.
-func (c Certificates) None() bool { return len(c.Files) == 0 && c.Dev == nil }
+func (c Certificates) None() bool {
+	return len(c.Files) == 0 && c.Dev == nil && c.ACME == nil && c.KMS == nil
+}
 
 // CertFiles is one certificate chain and its key.
 type CertFiles struct {

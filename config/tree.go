@@ -35,6 +35,8 @@ type Tree struct {
 	DataDir File `yaml:"data_dir"`
 	// Log is the gateway's own log, on standard error.
 	Log Log `yaml:"log"`
+	// KMS is the store of keys and secrets. Left out: there is none.
+	KMS *KMS `yaml:"kms" early:"true"`
 	// TLS settings by name, for listeners and upstreams to refer to.
 	TLS map[string]*TLS `yaml:"tls"`
 	// Listeners are where clients arrive.

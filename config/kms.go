@@ -1,0 +1,94 @@
+package config
+
+import (
+	"errors"
+	"time"
+)
+
+// KMS is the store of keys and secrets, which `pqgw kms init` makes. From it
+// come ${kms:name}, session-ticket roots, ECH keys and certificates, and in it
+// ACME keeps accounts and keys.
+type KMS struct {
+	// Dir is the folder of the store.
+	Dir File `yaml:"dir" required:"true"`
+	// Master is where the key that opens the store comes from; exactly one.
+	Master Master `yaml:"master"`
+	// Tickets is the entry of session-ticket roots, made when there is none. All gateways that read it resume each other's sessions.
+	Tickets string `yaml:"tickets" default:"tickets"`
+	// TicketRotation is the age at which the newest ticket root gets a successor, which is accepted an hour before it is used. 0s: only by `pqgw kms rotate`.
+	TicketRotation time.Duration `yaml:"ticket_rotation" default:"24h"`
+	// ECH is the entry of the keys for listeners with `ech: true`. The newest gets a successor after 30 days and is accepted for 90.
+	ECH string `yaml:"ech" default:"ech"`
+	// ECHPublicName is the name that encrypted hellos show outside; a certificate must bear it. It is needed to make the entry, not to read it.
+	ECHPublicName string `yaml:"ech_public_name"`
+}
+
+// Master is where a store's master key comes from.
+type Master struct {
+	// File of mode 0600 with the key.
+	File File `yaml:"file"`
+	// Credential is the name of a systemd credential with the key.
+	Credential string `yaml:"credential"`
+	// Env is the name of an environment variable with the key.
+	Env string `yaml:"env"`
+	// PassphraseFile of mode 0600 has a passphrase that the key is derived from.
+	PassphraseFile File `yaml:"passphrase_file"`
+}
+
+// given counts the sources that are named.
+func (m Master) given() int {
+	n := 0
+	for _, s := range []string{string(m.File), m.Credential, m.Env, string(m.PassphraseFile)} {
+		if s != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// StoreCertificates are certificates whose keys never leave the store.
+type StoreCertificates struct {
+	// Store names entries of kind certificate: the key, with the chain as its public part.
+	Store []string `yaml:"store" one:"true" required:"true"`
+}
+
+// errNoKMS is what ${kms:name} says in a tree without a store.
+var errNoKMS = errors.New("there is no store: the file has no kms: {dir, master}")
+
+// secrets resolves ${kms:name} by the store that the tree itself names, which
+// is decoded before all else. The store is opened at the first use.
+func (o Options) secrets(t *Tree) Resolver {
+	var resolve Resolver
+	return func(name string) (string, error) {
+		if t.KMS == nil || t.KMS.Dir == "" {
+			return "", errNoKMS
+		}
+		if resolve == nil {
+			var err error
+			if resolve, err = o.KMS(t.KMS); err != nil {
+				return "", err
+			}
+		}
+		return resolve(name)
+	}
+}
+
+func (c *checker) kms() {
+	k := c.tree.KMS
+	if k == nil {
+		for i, l := range c.tree.Listeners {
+			if l.ECH && l.TLS != "" {
+				c.fail(join(index("listeners", i), "ech"), "its keys come from a store, and there is no kms", "add kms: {dir, master}")
+			}
+		}
+		return
+	}
+	if n := k.Master.given(); n != 1 && !c.failedBelow("kms.master") {
+		c.fail("kms.master", "needs exactly one of file, credential, env and passphrase_file", "")
+	}
+	for _, f := range []struct{ key, name string }{{"tickets", k.Tickets}, {"ech", k.ECH}} {
+		if f.name == "" {
+			c.fail(join("kms", f.key), "must name an entry", "leave it out for the default")
+		}
+	}
+}
