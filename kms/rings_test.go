@@ -272,3 +272,25 @@ func FuzzParseRings(f *testing.F) {
 		}
 	})
 }
+
+func TestTicketRootsAreRotatedByAgeOnlyWhenDue(t *testing.T) {
+	now := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	s := clockStore(t, &now)
+	for _, test := range []struct {
+		after, age time.Duration
+		want       bool
+	}{
+		{0, 0, true}, // there is none yet
+		{0, time.Hour, false},
+		{time.Hour - 1, time.Hour, false},
+		{1, time.Hour, true},
+		{time.Hour, 0, false},
+		{0, time.Hour, true},
+	} {
+		now = now.Add(test.after)
+		got, err := s.RotateTicketRootAfter(t.Context(), "tickets", test.age)
+		if err != nil || got != test.want {
+			t.Errorf("after %v more, at the age of %v: rotated %v, %v; want %v", test.after, test.age, got, err, test.want)
+		}
+	}
+}

@@ -110,6 +110,23 @@ func (r TicketRing) rotate(now time.Time) TicketRing {
 // RotateTicketRoot adds a root to the ring of name, which it makes when there
 // is none. Tickets that are about stay good.
 func (s *Store) RotateTicketRoot(ctx context.Context, name string) (Info, error) {
+	return s.rotateTicketRoot(ctx, name, func(TicketRing, time.Time) bool { return true })
+}
+
+// RotateTicketRootAfter is RotateTicketRoot where the newest root is older than
+// age, and does nothing otherwise: of a fleet that all call it, one rotates.
+// An age of zero only makes the ring when there is none.
+func (s *Store) RotateTicketRootAfter(ctx context.Context, name string, age time.Duration) (rotated bool, err error) {
+	_, err = s.rotateTicketRoot(ctx, name, func(r TicketRing, now time.Time) bool {
+		n := len(r.Roots)
+		rotated = n == 0 || age > 0 && !now.Before(r.Roots[n-1].Created.Add(age))
+		return rotated
+	})
+	return rotated && err == nil, err
+}
+
+// rotateTicketRoot adds a root where due says so.
+func (s *Store) rotateTicketRoot(ctx context.Context, name string, due func(TicketRing, time.Time) bool) (Info, error) {
 	return s.Update(ctx, name, KindTicketRoot, "rotate", func(old *Secret) (*Secret, []byte, error) {
 		var ring TicketRing
 		if old != nil {
@@ -118,7 +135,11 @@ func (s *Store) RotateTicketRoot(ctx context.Context, name string) (Info, error)
 				return nil, nil, err
 			}
 		}
-		ring = ring.rotate(s.opts.Now().UTC())
+		now := s.opts.Now().UTC()
+		if !due(ring, now) {
+			return nil, nil, nil
+		}
+		ring = ring.rotate(now)
 		if len(ring.Roots) > maxRing {
 			return nil, nil, fail("rotate", name, ErrTooLarge, "it was rotated too often within a few hours")
 		}
