@@ -108,6 +108,6 @@ func KeyName(pub any) string {
 func InfoOf(c *x509.Certificate, source, location string) CertInfo {
 	return CertInfo{
 		Source: source, Location: location, Names: namesOf(c),
-		Issuer: c.Issuer.String(), Key: KeyName(c.PublicKey), NotAfter: c.NotAfter,
+		Issuer: c.Issuer.String(), Key: KeyName(c.PublicKey), NotBefore: c.NotBefore, NotAfter: c.NotAfter,
 	}
 }

@@ -28,12 +28,14 @@ type Source interface {
 
 // CertInfo describes a certificate in use, for status pages and metrics.
 type CertInfo struct {
-	Source   string    `json:"source"`             // kind: "files", "dev", …
-	Location string    `json:"location,omitempty"` // file or store entry it came from
-	Names    []string  `json:"names"`              // DNS names and IP addresses
-	Issuer   string    `json:"issuer"`
-	Key      string    `json:"key"` // "ECDSA P-256", "RSA 2048", …
-	NotAfter time.Time `json:"not_after"`
+	Source   string   `json:"source"`             // kind: "files", "dev", …
+	Location string   `json:"location,omitempty"` // file or store entry it came from
+	Names    []string `json:"names"`              // DNS names and IP addresses
+	Issuer   string   `json:"issuer"`
+	Key      string   `json:"key"` // "ECDSA P-256", "RSA 2048", …
+
+	NotBefore time.Time `json:"not_before"`
+	NotAfter  time.Time `json:"not_after"`
 }
 
 // NormalName is a host name as certificates and routes look it up: lower case,
