@@ -23,6 +23,10 @@ func (s *Server) build(loaded *Loaded, old *state) (*state, error) {
 		before = old.sources
 	}
 	var err error
+	if st.rings, err = s.openRings(t); err != nil {
+		return nil, err
+	}
+	st.roots = st.rings.roots(st.at)
 	if st.sources, err = s.loadSources(t, before); err != nil {
 		return nil, err
 	}
@@ -46,7 +50,7 @@ func (s *Server) build(loaded *Loaded, old *state) (*state, error) {
 }
 
 func (s *Server) buildListener(t *config.Tree, l *config.Listener, st, old *state) error {
-	settings, err := s.settings(t, l, st.sources)
+	settings, err := s.settings(t, l, st)
 	if err != nil {
 		return err
 	}
@@ -73,7 +77,7 @@ type served struct{ s *Server }
 func (h served) Serve(x *exchange.Exchange) { h.s.gateway.Serve(x) }
 
 // settings turns a listener of the configuration into one of the transports'.
-func (s *Server) settings(t *config.Tree, l *config.Listener, src *sources) (transports.Settings, error) {
+func (s *Server) settings(t *config.Tree, l *config.Listener, st *state) (transports.Settings, error) {
 	lim := t.LimitsFor(l)
 	set := transports.Settings{
 		Handler:          served{s},
@@ -100,11 +104,11 @@ func (s *Server) settings(t *config.Tree, l *config.Listener, src *sources) (tra
 		return set, nil
 	}
 	var err error
-	if set.TLS, err = serverTLS(cfg, src.of[cfg], transports.ALPN(set.Protocols)); err != nil {
+	if set.TLS, err = listenerTLS(l, cfg, st, transports.ALPN(set.Protocols)); err != nil {
 		return set, fmt.Errorf("listener %s, tls %s: %w", l.Name, l.TLS, err)
 	}
 	if protos := transports.QUICALPN(set.Protocols); len(protos) > 0 {
-		if set.QUIC, err = quicSettings(l, cfg, src.of[cfg], protos); err != nil {
+		if set.QUIC, err = quicSettings(l, cfg, st, protos); err != nil {
 			return set, fmt.Errorf("listener %s, tls %s: %w", l.Name, l.TLS, err)
 		}
 	}
@@ -112,8 +116,8 @@ func (s *Server) settings(t *config.Tree, l *config.Listener, src *sources) (tra
 	return set, nil
 }
 
-func quicSettings(l *config.Listener, cfg *config.TLS, src []handshake.Source, protos []string) (*transports.QUICSettings, error) {
-	t, err := serverTLS(cfg, src, protos)
+func quicSettings(l *config.Listener, cfg *config.TLS, st *state, protos []string) (*transports.QUICSettings, error) {
+	t, err := listenerTLS(l, cfg, st, protos)
 	if err != nil {
 		return nil, err
 	}
@@ -122,4 +126,24 @@ func quicSettings(l *config.Listener, cfg *config.TLS, src []handshake.Source, p
 		StreamWindow: uint64(l.QUIC.StreamWindow), ConnectionWindow: uint64(l.QUIC.ConnectionWindow), //nolint:gosec // sizes
 		RetryAbove: l.QUIC.RetryAbove, EarlyData: l.EarlyData == config.EarlyDataSafe,
 	}, nil
+}
+
+// listenerTLS makes one of the TLS sides of a listener.
+func listenerTLS(l *config.Listener, cfg *config.TLS, st *state, protos []string) (*handshake.Server, error) {
+	t, err := serverTLS(cfg, st.sources.of[cfg], st.roots, protos)
+	if err == nil && l.ECH {
+		t.SetECHKeys(st.rings.echKeys(st.at))
+	}
+	return t, err
+}
+
+// servers are the TLS sides that a listener has: of TCP and of QUIC.
+func (r *running) servers() (list []*handshake.Server) {
+	if r.settings.TLS != nil {
+		list = append(list, r.settings.TLS)
+	}
+	if r.settings.QUIC != nil {
+		list = append(list, r.settings.QUIC.TLS)
+	}
+	return list
 }

@@ -38,6 +38,9 @@ type Options struct {
 	Mounts map[string]exchange.Handler
 	// Logger is the gateway's own log. Nil discards.
 	Logger *slog.Logger
+	// Stores are the key stores that Load has opened already, and that stay the
+	// caller's to close. Nil makes some of the server's own.
+	Stores *Stores
 	// Build tells status and metrics what runs.
 	Build telemetry.Build
 }
@@ -53,6 +56,8 @@ type Server struct {
 	started time.Time
 	ready   atomic.Bool
 	state   atomic.Pointer[state]
+	stores  *Stores
+	keeper  *keeper
 
 	mu        sync.Mutex // of reloads and drain
 	log       *telemetry.AccessLog
@@ -75,6 +80,8 @@ type state struct {
 	version   int
 	listeners map[listenerKey]*running
 	sources   *sources
+	rings     *rings
+	roots     [][]byte // for session tickets, as last put in force
 }
 
 // listenerKey tells which listeners of two configurations are the same socket.
@@ -96,6 +103,9 @@ func Start(o Options) (*Server, error) {
 	s := &Server{o: o, logger: o.Logger, started: time.Now(), drained: make(chan struct{})}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
+	}
+	if s.stores = o.Stores; s.stores == nil {
+		s.stores = &Stores{Logger: s.logger}
 	}
 	s.metrics = telemetry.NewMetrics(o.Build)
 	s.watch = deadline.New()
@@ -135,11 +145,13 @@ func (s *Server) start() error {
 		l.Serve()
 	}
 	s.announce(st)
+	s.startKeeper()
 	return nil
 }
 
 // abandon takes back what a start that failed has done.
 func (s *Server) abandon() {
+	defer s.closeStores()
 	if st := s.state.Load(); st != nil {
 		for _, l := range st.listeners {
 			l.Close()
@@ -154,6 +166,13 @@ func (s *Server) abandon() {
 	}
 	_ = s.log.Close()
 	s.watch.Close()
+}
+
+// closeStores closes the stores that are the server's own.
+func (s *Server) closeStores() {
+	if s.o.Stores == nil {
+		_ = s.stores.Close()
+	}
 }
 
 func (s *Server) openLog(t *config.Tree) error {
@@ -236,7 +255,9 @@ func (s *Server) drain() error {
 	if e := s.gateway.Close(ctx); err == nil {
 		err = e
 	}
+	s.keeper.close()
 	st.sources.close()
+	s.closeStores()
 	if s.admin != nil {
 		_ = s.admin.Close(ctx)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/hanzoai/pqgw/config"
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/handshake"
+	"github.com/hanzoai/pqgw/handshake/stored"
 	"github.com/hanzoai/pqgw/transports"
 )
 
@@ -83,7 +84,37 @@ func (s *Server) loadSource(t *config.Tree, cfg *config.TLS, all, old *sources) 
 		}
 		all.add(cfg, src, made)
 	}
+	if k := cfg.Certificates.KMS; k != nil {
+		made := storedKey{*t.KMS, k.Store}
+		src := old.like(made)
+		if src == nil {
+			var err error
+			if src, err = s.storedSource(t, k.Store); err != nil {
+				return err
+			}
+		}
+		all.add(cfg, src, made)
+	}
 	return nil
+}
+
+type storedKey struct {
+	Store   config.KMS
+	Entries []string
+}
+
+func (s *Server) storedSource(t *config.Tree, entries []string) (handshake.Source, error) {
+	store, err := s.stores.Open(t.KMS)
+	if err != nil {
+		return nil, err
+	}
+	return stored.New(store, entries, stored.Options{OnReload: func(r stored.Reload) {
+		if r.Err != nil {
+			s.logger.Error("the new certificate was not taken; the old one serves on", "error", r.Err)
+			return
+		}
+		s.logger.Info("certificate replaced", "entry", r.Entry, "names", r.Info.Names, "not_after", r.Info.NotAfter)
+	}})
 }
 
 type devKey struct {
@@ -144,14 +175,14 @@ func DefaultDataDir() string {
 }
 
 // serverTLS makes the TLS side of a listener.
-func serverTLS(cfg *config.TLS, src []handshake.Source, protos []string) (*handshake.Server, error) {
+func serverTLS(cfg *config.TLS, src []handshake.Source, roots [][]byte, protos []string) (*handshake.Server, error) {
 	pq, groups, version, err := policy(cfg)
 	if err != nil {
 		return nil, err
 	}
 	set := handshake.Settings{
 		Sources: src, PQ: pq, Groups: groups, MinVersion: version, NextProtos: protos,
-		Tickets: handshake.Tickets{Off: !cfg.SessionTickets},
+		Tickets: handshake.Tickets{Off: !cfg.SessionTickets, Roots: roots},
 	}
 	if cfg.ClientCA != "" {
 		if set.ClientCAs, err = handshake.ReadCertificates(string(cfg.ClientCA)); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hanzoai/pqgw"
 	"github.com/hanzoai/pqgw/config"
 )
 
@@ -17,10 +18,19 @@ func init() { commands = append(commands, newConfig) }
 // that hold values add theirs when the program starts.
 var resolvers = map[string]config.Resolver{}
 
+// stores are the key stores that configuration files name, for the life of the
+// process.
+var stores pqgw.Stores
+
+// loadOptions are those of every configuration file.
+func loadOptions() config.Options {
+	return config.Options{Resolvers: resolvers, KMS: stores.Resolver}
+}
+
 // loadConfig reads a configuration file and writes its warnings to warn. A
 // file that is missing or wrong ends the process with exitConfig.
 func loadConfig(path string, warn io.Writer) (*config.Tree, error) {
-	tree, warnings, err := config.LoadWith(path, config.Options{Resolvers: resolvers})
+	tree, warnings, err := config.LoadWith(path, loadOptions())
 	printWarnings(warn, warnings)
 	return tree, withCode(exitConfig, err)
 }
@@ -97,7 +107,7 @@ type validation struct {
 }
 
 func validateJSON(w io.Writer, path string) error {
-	_, warnings, err := config.LoadWith(path, config.Options{Resolvers: resolvers})
+	_, warnings, err := config.LoadWith(path, loadOptions())
 	v := validation{Valid: err == nil, Problems: []config.Problem{}, Warnings: append(config.Warnings{}, warnings...)}
 	var problems *config.Problems
 	switch {

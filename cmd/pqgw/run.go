@@ -49,7 +49,7 @@ func loadFile(file string) (*pqgw.Loaded, error) {
 	if err != nil {
 		return nil, withCode(exitConfig, err)
 	}
-	tree, warnings, err := config.Parse(file, b, config.Options{Resolvers: resolvers})
+	tree, warnings, err := config.Parse(file, b, loadOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +59,12 @@ func loadFile(file string) (*pqgw.Loaded, error) {
 
 // serve runs the gateway until it is told to end. started is called once it serves.
 func serve(cmd *cobra.Command, load func() (*pqgw.Loaded, error), started func(*pqgw.Server)) error {
+	// The configuration says how to log, and reading it may open stores.
+	var err error
+	if stores.Logger, err = telemetry.NewLogger(cmd.ErrOrStderr(), "warn"); err != nil {
+		return err
+	}
+	defer stores.Close()
 	logger, err := loggerOf(cmd.ErrOrStderr(), load)
 	if err != nil {
 		return err
@@ -67,7 +73,7 @@ func serve(cmd *cobra.Command, load func() (*pqgw.Loaded, error), started func(*
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1)
 	defer signal.Stop(signals)
 	s, err := pqgw.Start(pqgw.Options{
-		Load: load, Logger: logger,
+		Load: load, Logger: logger, Stores: &stores,
 		Build: telemetry.Build{Version: buildVersion(), Go: runtime.Version()},
 	})
 	if err != nil {
