@@ -81,7 +81,11 @@ func (f *flow) run() {
 	f.query = router.Query{Host: f.host, Path: f.path, Request: &f.x.Request, Peer: f.x.Conn.Facts.PeerName}
 	b, ok := l.routes.Lookup(&f.query)
 	if !ok {
-		f.refuse(refuseNoRoute)
+		r := f.x.Absorb()
+		if r == nil {
+			r = refuseNoRoute
+		}
+		f.refuse(r)
 		return
 	}
 	f.b = b
@@ -91,10 +95,14 @@ func (f *flow) run() {
 // act does what the route says.
 func (f *flow) act(r *route) {
 	switch {
-	case r.redirect != nil:
-		f.redirect(r)
-	case r.respond != nil:
-		f.respond(r)
+	case r.redirect != nil || r.respond != nil:
+		if bad := f.x.Absorb(); bad != nil {
+			f.refuse(bad)
+		} else if r.redirect != nil {
+			f.redirect(r)
+		} else {
+			f.respond(r)
+		}
 	default:
 		f.forwardFields()
 		r.rewrite.apply(f)

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/gateway/mount"
 )
 
 // mountResponder stands before the client's responder while a handler in this
@@ -69,6 +70,12 @@ var errNoAnswer = errors.New("the handler returned without an answer")
 
 // serveMount lets a handler in this process answer.
 func (f *flow) serveMount(r *route) {
+	if _, ok := r.mount.(mount.Bodiless); ok {
+		if bad := f.x.Absorb(); bad != nil {
+			f.refuse(bad)
+			return
+		}
+	}
 	client := f.x.Responder
 	f.mount = mountResponder{Responder: client, f: f, ops: r.responseOps}
 	f.x.Responder = &f.mount

@@ -44,6 +44,14 @@ func Trace() exchange.Handler { return traceHandler{} }
 type traceHandler struct{}
 
 // Serve implements exchange.Handler.
+// Bodiless is a handler that asks for no body: what comes is read and checked
+// before it is called.
+type Bodiless interface{ Bodiless() }
+
+// Bodiless implements Bodiless.
+func (traceHandler) Bodiless() {}
+
+// Serve implements exchange.Handler.
 func (traceHandler) Serve(x *exchange.Exchange) {
 	t := traceOf(x)
 	h := &x.Response

@@ -11,9 +11,8 @@ import (
 )
 
 // The promise: HTTP/2 as RFC 9113 and RFC 7541 have it: h2spec finds nothing,
-// strict tests included, over TLS and in the clear. (An answer of our own comes
-// before the request has ended, and what follows it is ignored, as RFC 9113,
-// section 8.1, has it; so h2spec's broken requests need an upstream that reads.)
+// strict tests included, over TLS and in the clear, in front of an upstream and
+// where the gateway answers itself.
 
 var h2specSummary = regexp.MustCompile(`(?m)^(\d+) tests, (\d+) passed, (\d+) skipped, (\d+) failed`)
 
@@ -31,9 +30,11 @@ listeners:
   - {name: secure, address: %q, protocols: [h1, h2], tls: public}
   - {name: plain, address: %q, protocols: [h2c]}
 %s`, leaf.CertFile, leaf.KeyFile, secure, plain, To(origin.URL)))
+	_, edge := Edge(t)
 	for listener, args := range map[string][]string{
-		"tls":   {"-p", Port(t, secure), "-t", "-k"},
-		"clear": {"-p", Port(t, plain)},
+		"tls":        {"-p", Port(t, secure), "-t", "-k"},
+		"clear":      {"-p", Port(t, plain)},
+		"trace page": {"-p", Port(t, edge), "-t", "-k"},
 	} {
 		t.Run(listener, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 4*Patience)
