@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hanzoai/pqgw/bench"
@@ -46,7 +47,7 @@ func run(ctx context.Context, s *bench.Session) error {
 	if err != nil {
 		return err
 	}
-	whole, err := s.Measure(ctx, l.matrixExperiment())
+	whole, err := s.Measure(ctx, l.matrixExperiment(matrix()))
 	if err != nil {
 		return err
 	}
@@ -56,6 +57,30 @@ func run(ctx context.Context, s *bench.Session) error {
 	sumOfParts(s, parts, whole)
 	postQuantumPart(s, whole)
 	return nil
+}
+
+// Few is a short bench of full and resumed handshakes alone, with one
+// authentication over one transport ("tls" or "quic"), for who needs no more.
+func Few(transport, auth string, only ...tls.CurveID) bench.Bench {
+	b := Bench
+	b.Quick, b.Full = 12*time.Second, time.Minute
+	b.Run = func(ctx context.Context, s *bench.Session) error {
+		var tasks []task
+		for _, t := range matrix() {
+			if t.Transport == transport && t.Auth == auth && slices.Contains(only, t.Group) && (t.Kind == full || t.Kind == resumed) {
+				tasks = append(tasks, t)
+			}
+		}
+		l, err := newLab(ctx, s)
+		if err != nil {
+			return err
+		}
+		e := l.matrixExperiment(tasks)
+		e.Share, e.Rounds = 0.9, 0
+		_, err = s.Measure(ctx, e)
+		return err
+	}
+	return b
 }
 
 // lab is the processes that the handshakes pass between.
@@ -104,8 +129,8 @@ func newLab(ctx context.Context, s *bench.Session) (*lab, error) {
 	return l, nil
 }
 
-// matrixExperiment measures CPU, bytes and packets of every arm.
-func (l *lab) matrixExperiment() bench.Experiment {
+// matrixExperiment measures CPU, bytes and packets of tasks.
+func (l *lab) matrixExperiment(tasks []task) bench.Experiment {
 	e := bench.Experiment{
 		Name: "matrix", Title: "CPU, bytes and packets of a handshake with one small request", Share: shareMatrix,
 		Note: "Bytes are those of the socket: with TCP's payload, without its headers; of UDP datagrams. Packets are TCP segments " +
@@ -128,7 +153,7 @@ func (l *lab) matrixExperiment() bench.Experiment {
 	if l.session.Quick {
 		e.Rounds = 4
 	}
-	for _, t := range matrix() {
+	for _, t := range tasks {
 		arm := bench.Arm{Name: t.name(), Labels: t.labels(), Missing: t.missing()}
 		arm.Open = func(context.Context) (bench.Runner, error) {
 			return bench.RunnerFunc(func(ctx context.Context, s bench.Slice) (bench.Sample, error) { return l.cost(ctx, t, s) }), nil

@@ -125,3 +125,19 @@ func TestAnArmThatGetsAnotherHandshakeFails(t *testing.T) {
 		}
 	}
 }
+
+func TestFewMeasuresWhatTheModelReads(t *testing.T) {
+	r, err := bench.Run(t.Context(), bench.Options{Quick: true, Rounds: 1, Ops: 2}, nil, Few(overQUIC, "Ed25519", tls.X25519, tls.X25519MLKEM768))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := r.Bench("handshake").Experiment("matrix").Cells
+	if len(cells) != 4 {
+		t.Fatalf("%d cells, want full and resumed of two groups", len(cells))
+	}
+	for _, c := range cells {
+		if s, ok := c.Measured(serverCPU); !ok || s.Median <= 0 || c.Labels["transport"] != overQUIC || c.Labels["auth"] != "Ed25519" {
+			t.Errorf("%+v", c)
+		}
+	}
+}

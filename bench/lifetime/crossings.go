@@ -31,9 +31,11 @@ func (b Bill) Crossing(share float64) float64 {
 
 // Bills are a side's in each round, from the shortest and the longest life of
 // an experiment; side is ServerCPU or ClientCPU.
-func Bills(e *bench.ExperimentData, body int, side string) []Bill {
-	ends := lives[body]
-	shortest, longest := ends[0], ends[len(ends)-1]
+func Bills(e *bench.ExperimentData, side string) []Bill {
+	shortest, longest, body := ends(e)
+	if longest <= shortest {
+		return nil
+	}
 	at := func(group, n int) []float64 {
 		c := e.Find(map[string]string{"group": handshake.GroupName(Groups[group]), "requests": strconv.Itoa(n)})
 		if c == nil {
@@ -51,6 +53,23 @@ func Bills(e *bench.ExperimentData, body int, side string) []Bill {
 	return out
 }
 
+// ends are the shortest and the longest life of an experiment, and the bytes
+// of its answers.
+func ends(e *bench.ExperimentData) (shortest, longest, body int) {
+	for i, c := range e.Cells {
+		n, err := strconv.Atoi(c.Labels["requests"])
+		if err != nil {
+			continue
+		}
+		if i == 0 || n < shortest {
+			shortest = n
+		}
+		longest = max(longest, n)
+		body, _ = strconv.Atoi(c.Labels["body"])
+	}
+	return shortest, longest, body
+}
+
 // crossings tabulates after how many requests and bytes the post-quantum part
 // of the bill is below each share.
 func crossings(s *bench.Session, requests, bytes *bench.ExperimentData) {
@@ -65,12 +84,9 @@ func crossings(s *bench.Session, requests, bytes *bench.ExperimentData) {
 	}
 	t.Columns = append(t.Columns, "bytes to 1 %")
 	for _, side := range []struct{ title, metric string }{{"server", ServerCPU}, {"client", ClientCPU}} {
-		for _, e := range []struct {
-			data *bench.ExperimentData
-			body int
-		}{{requests, small}, {bytes, large}} {
-			if bills := Bills(e.data, e.body, side.metric); len(bills) > 0 {
-				t.Rows = append(t.Rows, append([]string{side.title, fmt.Sprintf("%d KiB", e.body>>10)}, row(bills)...))
+		for _, e := range []*bench.ExperimentData{requests, bytes} {
+			if bills := Bills(e, side.metric); len(bills) > 0 {
+				t.Rows = append(t.Rows, append([]string{side.title, fmt.Sprintf("%d KiB", bills[0].Body>>10)}, row(bills)...))
 			}
 		}
 	}

@@ -93,3 +93,25 @@ func TestBenchRefusesWrongArguments(t *testing.T) {
 		t.Errorf("files that are not there: exit %d: %s", code, stderr)
 	}
 }
+
+func TestBenchModelRefusesWhatCannotBe(t *testing.T) {
+	for _, args := range [][]string{
+		{"--clients", "0"}, {"--lifetime", "0s"}, {"--bytes", "many"}, {"--link", "2.5"}, {"--group", "X448"},
+		{"--transport", "pigeon"}, {"--resumed", "2"}, {"--utilisation", "NaN"}, {"--output", "xml"},
+	} {
+		if code, _, stderr := command(append([]string{"bench", "model"}, args...)...); code != exitUsage {
+			t.Errorf("%v: exit %d: %s", args, code, stderr)
+		}
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for s, want := range map[string]float64{"4KiB": 4096, "1.5 mb": 1.5e6, "12": 12, "100B": 100} {
+		if got, err := parseUnits(s, byteUnits); err != nil || got != want {
+			t.Errorf("%q: %v, %v, want %v", s, got, err, want)
+		}
+	}
+	if got, err := parseUnits("2.5Gbit", rateUnits); err != nil || got != 2.5e9 {
+		t.Errorf("2.5Gbit: %v, %v", got, err)
+	}
+}
