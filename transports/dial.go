@@ -12,6 +12,7 @@ import (
 	"github.com/hanzoai/pqgw/transports/deadline"
 	"github.com/hanzoai/pqgw/transports/http1"
 	"github.com/hanzoai/pqgw/transports/http2"
+	"github.com/hanzoai/pqgw/transports/http3"
 	"github.com/hanzoai/pqgw/transports/stream"
 	"github.com/hanzoai/pqgw/transports/zap"
 )
@@ -51,11 +52,16 @@ func NewDialer(scheme, address string, s DialSettings) (exchange.Dialer, error) 
 		d.network, d.zap = "unix", true
 	case "zap+tls":
 		d.secure, d.zap = true, true
+	case "h3":
+		if s.TLS == nil {
+			return nil, noTLS(scheme, address)
+		}
+		return newQUICDialer(address, http3.ALPN, s), nil
 	default:
 		return nil, fmt.Errorf("%w: %s", ErrScheme, scheme)
 	}
 	if d.secure && s.TLS == nil {
-		return nil, fmt.Errorf("endpoint %s://%s: TLS settings are missing", scheme, address)
+		return nil, noTLS(scheme, address)
 	}
 	if d.secure {
 		d.tls = s.TLS.Config(address)
@@ -66,6 +72,10 @@ func NewDialer(scheme, address string, s DialSettings) (exchange.Dialer, error) 
 	}
 	d.zapOptions = zap.ClientOptions{Watch: s.Watch, Limits: s.Limits}
 	return d, nil
+}
+
+func noTLS(scheme, address string) error {
+	return fmt.Errorf("endpoint %s://%s: TLS settings are missing", scheme, address)
 }
 
 type dialer struct {

@@ -107,6 +107,18 @@ func (in *inbound) onePiece(n int) {
 	}
 }
 
+// wholeAlready is gather for what has come, without a wait.
+func (in *inbound) wholeAlready() {
+	frame, n, size, ok := in.peekHeader()
+	if !ok || frame != frameData || in.length >= 0 && int64(n) != in.length || !isEOF(in.end) ||
+		uint64(in.buffered()-size) != n || n == 0 {
+		return
+	}
+	in.r += size
+	in.left, in.whole = n, true
+	in.length = int64(n)
+}
+
 // pieces gathers a body of several frames.
 func (in *inbound) pieces() {
 	b := buffer.Get(int(in.length))

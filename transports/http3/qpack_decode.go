@@ -54,6 +54,9 @@ func (d *decoder) begin(section []byte) error {
 	if inserts != 0 {
 		return errDynamic
 	}
+	if len(d.p) > 0 && d.p[0]&0x80 != 0 {
+		return errDynamic // a base below zero
+	}
 	_, err = d.varint(7) // the base, which means nothing without inserts
 	return err
 }

@@ -1,6 +1,7 @@
 package http3
 
 import (
+	"context"
 	"io"
 	"sync"
 	"time"
@@ -125,7 +126,10 @@ func (w *writer) piece(p []byte, last bool, trailers *exchange.Head) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	return w.s.str.Close()
+	if err := w.s.str.Close(); err != nil {
+		return context.Cause(w.s.str.Context()) // a stream error, where Close has but a text
+	}
+	return nil
 }
 
 // put sends p, or keeps it where it is small.

@@ -1,0 +1,74 @@
+package transports
+
+import (
+	"context"
+	"crypto/tls"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/handshake"
+	"github.com/hanzoai/pqgw/transports/http3"
+)
+
+// quicDialer connects to an endpoint over QUIC.
+type quicDialer struct {
+	address  string
+	settings DialSettings
+	tls      *tls.Config
+	h3       http3.ClientOptions
+}
+
+// quicClient keeps a connection alive while a service thinks: what is silent for
+// longer than QUIC's idle time is lost. How long an unused one is kept is the
+// pool's to say. Servers open no streams but the three of HTTP/3 and such like.
+var quicClient = quic.Config{
+	KeepAlivePeriod:       10 * time.Second,
+	MaxIdleTimeout:        30 * time.Second,
+	MaxIncomingStreams:    -1,
+	MaxIncomingUniStreams: uniStreams,
+}
+
+func newQUICDialer(address, alpn string, s DialSettings) *quicDialer {
+	d := &quicDialer{address: address, settings: s, tls: s.TLS.Config(address).Clone()}
+	d.tls.NextProtos = []string{alpn}
+	d.h3 = http3.ClientOptions{Watch: s.Watch, Limits: s.Limits}
+	return d
+}
+
+// Dial implements exchange.Dialer. Errors are *exchange.UpstreamError; one of a
+// handshake wraps a *handshake.RefusedError.
+func (d *quicDialer) Dial(ctx context.Context) (exchange.ClientConn, error) {
+	qc, info, err := d.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	info.Protocol = exchange.HTTP3
+	c, err := http3.NewClientConn(qc, info, &d.h3)
+	if err != nil {
+		return nil, &exchange.UpstreamError{Op: "dial", Err: err}
+	}
+	return c, nil
+}
+
+// connect makes a connection on a socket of its own.
+func (d *quicDialer) connect(ctx context.Context) (*quic.Conn, *exchange.Conn, error) {
+	quietQUIC()
+	cfg := quicClient
+	if at, ok := ctx.Deadline(); ok {
+		cfg.HandshakeIdleTimeout = max(time.Until(at), time.Millisecond)
+	}
+	qc, err := quic.DialAddr(ctx, d.address, d.tls, &cfg)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, nil, dialError(ctx, err)
+		}
+		return nil, nil, &exchange.UpstreamError{Op: "handshake", Err: d.settings.TLS.Refuse(alertOf(err))}
+	}
+	state := qc.ConnectionState().TLS
+	return qc, &exchange.Conn{
+		Client: udpAddrPort(qc.RemoteAddr()), Local: udpAddrPort(qc.LocalAddr()), ClientText: d.address,
+		Secure: true, Facts: handshake.FactsOf(&state),
+	}, nil
+}
