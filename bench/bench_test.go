@@ -36,8 +36,9 @@ func spinRole(context.Context, json.RawMessage) (map[string]Verb, func(), error)
 			}
 			return ownCPU() - before, nil
 		},
-		"fail": func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("as told") },
-		"die":  func(context.Context, json.RawMessage) (any, error) { os.Exit(3); return nil, nil },
+		"environment": func(context.Context, json.RawMessage) (any, error) { return ReadEnvironment(), nil },
+		"fail":        func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("as told") },
+		"die":         func(context.Context, json.RawMessage) (any, error) { os.Exit(3); return nil, nil },
 	}, func() {}, nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 )
 
@@ -128,6 +130,15 @@ type Child struct {
 	out  *bufio.Scanner
 }
 
+// measured is the environment of what is measured: Go's memory knobs, which
+// may be set for this process, are at their defaults there unless a bench says
+// otherwise for an arm.
+func measured(environ []string) []string {
+	return slices.DeleteFunc(environ, func(v string) bool {
+		return strings.HasPrefix(v, "GOGC=") || strings.HasPrefix(v, "GOMEMLIMIT=")
+	})
+}
+
 // startChild runs this binary again in a role.
 func startChild(role string, settings any, cpu int, env []string) (*Child, error) {
 	exe, err := os.Executable()
@@ -135,7 +146,7 @@ func startChild(role string, settings any, cpu int, env []string) (*Child, error
 		return nil, fmt.Errorf("role %s: %w", role, err)
 	}
 	cmd := exec.Command(exe, "bench", ChildCommand, role)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(measured(os.Environ()), env...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("role %s: %w", role, err)

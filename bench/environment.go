@@ -16,7 +16,7 @@ type Environment struct {
 	Governor   string            `json:"governor"`
 	Memory     uint64            `json:"memory"` // bytes
 	Go         string            `json:"go"`
-	GOGC       string            `json:"gogc"`
+	GOGC       string            `json:"gogc"` // of this process; what is measured has the default
 	GOMEMLIMIT string            `json:"gomemlimit"`
 	GOMAXPROCS int               `json:"gomaxprocs"`
 	GODEBUG    string            `json:"godebug,omitempty"`

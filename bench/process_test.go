@@ -57,6 +57,28 @@ func TestTheKernelsAccountOfAChildIsTheChildsOwn(t *testing.T) {
 	}
 }
 
+func TestWhatIsMeasuredHasGosDefaults(t *testing.T) {
+	t.Setenv("GOGC", "400")
+	t.Setenv("GOMEMLIMIT", "1GiB")
+	s := session(t, Options{}, time.Second)
+	for _, test := range []struct {
+		env  []string
+		want string
+	}{{nil, "100 (default)"}, {[]string{"GOGC=50"}, "50"}} {
+		c, err := s.SpawnOn(-1, "test-spin", nil, test.env...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e Environment
+		if err := c.Call(t.Context(), "environment", nil, &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.GOGC != test.want || e.GOMEMLIMIT != "none (default)" {
+			t.Errorf("with %v: GOGC %s, GOMEMLIMIT %s", test.env, e.GOGC, e.GOMEMLIMIT)
+		}
+	}
+}
+
 func TestAChildTellsWhatWentWrong(t *testing.T) {
 	s := session(t, Options{}, time.Second)
 	c, err := s.Spawn("test-spin", nil)

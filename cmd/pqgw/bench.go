@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,7 +84,11 @@ func (f *benchFlags) measure(cmd *cobra.Command, list ...bench.Bench) (*bench.Re
 	f.Progress = bench.NewProgress(cmd.ErrOrStderr())
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop() // an interrupted bench ends its processes
-	return bench.Run(ctx, f.Options, append([]string{"pqgw"}, os.Args[1:]...), list...)
+	r, err := bench.Run(ctx, f.Options, append([]string{"pqgw"}, os.Args[1:]...), list...)
+	if errors.Is(err, context.Canceled) && cmd.Context().Err() == nil {
+		err = errors.New("interrupted")
+	}
+	return r, err
 }
 
 func (f *benchFlags) print(cmd *cobra.Command, r *bench.Results) error {

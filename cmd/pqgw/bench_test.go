@@ -96,8 +96,15 @@ func TestBenchRefusesWrongArguments(t *testing.T) {
 
 func TestBenchModelRefusesWhatCannotBe(t *testing.T) {
 	for _, args := range [][]string{
-		{"--clients", "0"}, {"--lifetime", "0s"}, {"--bytes", "many"}, {"--link", "2.5"}, {"--group", "X448"},
-		{"--transport", "pigeon"}, {"--resumed", "2"}, {"--utilisation", "NaN"}, {"--output", "xml"},
+		{"--clients", "0"},
+		{"--lifetime", "0s"},
+		{"--bytes", "many"},
+		{"--link", "2.5"},
+		{"--group", "X448"},
+		{"--transport", "pigeon"},
+		{"--resumed", "2"},
+		{"--utilisation", "NaN"},
+		{"--output", "xml"},
 	} {
 		if code, _, stderr := command(append([]string{"bench", "model"}, args...)...); code != exitUsage {
 			t.Errorf("%v: exit %d: %s", args, code, stderr)
