@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +23,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if kind := os.Getenv("PQGW_ZAP_BENCH_SERVER"); kind != "" {
+		runBenchServer(kind)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // handlerFunc is an exchange.Handler.
 type handlerFunc func(x *exchange.Exchange)

@@ -1,0 +1,161 @@
+package zap
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// benchServer, in the environment, makes this binary one of the servers that are
+// compared, so that each one's CPU can be told apart from its client's.
+const benchServer = "PQGW_ZAP_BENCH_SERVER"
+
+var benchSizes = []int{16, 1 << 10, 4 << 10, 64 << 10, 1 << 20}
+
+// runBenchServer serves until stdin ends, and tells its CPU time and allocations
+// for each line of it.
+func runBenchServer(kind string) {
+	bodies := map[string][]byte{}
+	for _, n := range benchSizes {
+		bodies[fmt.Sprintf("/%d", n)] = bytes.Repeat([]byte("b"), n)
+	}
+	h := func(ctx *fasthttp.RequestCtx) {
+		ctx.SetContentType("application/json")
+		ctx.SetBody(bodies[string(ctx.Path())])
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(ln.Addr())
+	go func() {
+		if kind == "zap" {
+			_ = (&Server{Handler: FastHTTP(h)}).Serve(ln)
+			return
+		}
+		_ = (&fasthttp.Server{Handler: h, NoDefaultServerHeader: true, NoDefaultDate: true}).Serve(ln)
+	}()
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		var u syscall.Rusage
+		var m runtime.MemStats
+		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+		runtime.ReadMemStats(&m)
+		fmt.Println(u.Utime.Nano()+u.Stime.Nano(), m.Mallocs)
+	}
+	os.Exit(0)
+}
+
+// peer is one of the servers, and a kept-alive connection to it.
+type peer struct {
+	b       *testing.B
+	in      io.WriteCloser
+	out     *bufio.Reader
+	c       net.Conn
+	request []byte
+	answer  int // bytes of an answer
+	buf     []byte
+}
+
+func startPeer(b *testing.B, kind string) *peer {
+	b.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), benchServer+"="+kind, "GOMAXPROCS=1")
+	in, _ := cmd.StdinPipe()
+	out, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	p := &peer{b: b, in: in, out: bufio.NewReader(out), buf: make([]byte, 2<<20)}
+	addr, err := p.out.ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
+	}
+	if p.c, err = net.Dial("tcp", strings.TrimSpace(addr)); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = p.c.Close()
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	return p
+}
+
+// cost asks for the CPU time and the allocations so far.
+func (p *peer) cost() (cpu, allocs int64) {
+	fmt.Fprintln(p.in)
+	if _, err := fmt.Fscan(p.out, &cpu, &allocs); err != nil {
+		p.b.Fatal(err)
+	}
+	return cpu, allocs
+}
+
+// learn sends the request once and finds out how long answers are.
+func (p *peer) learn(request []byte) {
+	p.request = request
+	_, _ = p.c.Write(request)
+	n := 0
+	for {
+		_ = p.c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		k, err := p.c.Read(p.buf[n:])
+		n += k
+		if err != nil && n > 0 {
+			break
+		}
+	}
+	_ = p.c.SetReadDeadline(time.Time{})
+	p.answer = n
+}
+
+func (p *peer) run(n int) {
+	for range n {
+		if _, err := p.c.Write(p.request); err != nil {
+			p.b.Fatal(err)
+		}
+		if _, err := io.ReadFull(p.c, p.buf[:p.answer]); err != nil {
+			p.b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkBesideFasthttp compares the CPU that an exchange costs a ZAP server with
+// what it costs fasthttp's HTTP server: the same handler, kept-alive, plain TCP, in turns.
+func BenchmarkBesideFasthttp(b *testing.B) {
+	for _, size := range benchSizes {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			zp, hp := startPeer(b, "zap"), startPeer(b, "http")
+			path := fmt.Sprintf("/%d", size)
+			zp.learn(request(b, "GET", path, "", "Accept: application/json", "User-Agent: bench/1"))
+			hp.learn([]byte("GET " + path + " HTTP/1.1\r\nHost: a\r\nAccept: application/json\r\nUser-Agent: bench/1\r\n\r\n"))
+			zp.run(100)
+			hp.run(100)
+			var zc, hc, za int64
+			batch := max(1, min(500, 4<<20/size))
+			done := 0
+			for b.Loop() {
+				c0, a0 := zp.cost()
+				zp.run(batch)
+				c1, a1 := zp.cost()
+				h0, _ := hp.cost()
+				hp.run(batch)
+				h1, _ := hp.cost()
+				zc, hc, za, done = zc+c1-c0, hc+h1-h0, za+a1-a0, done+batch
+			}
+			b.ReportMetric(float64(zc)/float64(done), "zap-ns/op")
+			b.ReportMetric(float64(hc)/float64(done), "http-ns/op")
+			b.ReportMetric(float64(zc)/float64(hc), "ratio")
+			b.ReportMetric(float64(za)/float64(done), "zap-allocs/op")
+		})
+	}
+}
