@@ -67,8 +67,7 @@ func NewDialer(scheme, address string, s DialSettings) (exchange.Dialer, error) 
 		d.tls = s.TLS.Config(address)
 	}
 	if d.secure && d.zap {
-		d.tls = d.tls.Clone() // an upstream's endpoints share the settings, not the protocol
-		d.tls.NextProtos = []string{zap.ALPN}
+		d.offer(zap.ALPN)
 	}
 	d.zapOptions = zap.ClientOptions{Watch: s.Watch, Limits: s.Limits}
 	return d, nil
@@ -76,6 +75,13 @@ func NewDialer(scheme, address string, s DialSettings) (exchange.Dialer, error) 
 
 func noTLS(scheme, address string) error {
 	return fmt.Errorf("endpoint %s://%s: TLS settings are missing", scheme, address)
+}
+
+// offer sets the protocol that is asked for: an upstream's endpoints share the TLS
+// settings, not that.
+func (d *dialer) offer(alpn string) {
+	d.tls = d.tls.Clone()
+	d.tls.NextProtos = []string{alpn}
 }
 
 type dialer struct {
@@ -95,17 +101,9 @@ var tcp = net.Dialer{KeepAlive: keepAlive}
 // Dial implements exchange.Dialer. Errors are *exchange.UpstreamError; one of a
 // handshake wraps a *handshake.RefusedError.
 func (d *dialer) Dial(ctx context.Context) (exchange.ClientConn, error) {
-	nc, err := tcp.DialContext(ctx, d.network, d.address)
+	s, info, err := d.connect(ctx)
 	if err != nil {
-		return nil, dialError(ctx, err)
-	}
-	info := &exchange.Conn{Client: addrPort(nc.RemoteAddr()), Local: addrPort(nc.LocalAddr()), ClientText: d.address}
-	s := &stream.Stream{Sock: stream.NewSocket(nc, d.settings.Portable, nil)}
-	if d.secure {
-		if err := d.handshake(ctx, s, info); err != nil {
-			_ = nc.Close()
-			return nil, err
-		}
+		return nil, err
 	}
 	if d.zap {
 		info.Protocol = exchange.ZAP
@@ -117,6 +115,23 @@ func (d *dialer) Dial(ctx context.Context) (exchange.ClientConn, error) {
 	}
 	info.Protocol = exchange.HTTP1
 	return http1.NewClientConn(s, info, &d.h1), nil
+}
+
+// connect makes the byte stream, its handshake complete.
+func (d *dialer) connect(ctx context.Context) (*stream.Stream, *exchange.Conn, error) {
+	nc, err := tcp.DialContext(ctx, d.network, d.address)
+	if err != nil {
+		return nil, nil, dialError(ctx, err)
+	}
+	info := &exchange.Conn{Client: addrPort(nc.RemoteAddr()), Local: addrPort(nc.LocalAddr()), ClientText: d.address}
+	s := &stream.Stream{Sock: stream.NewSocket(nc, d.settings.Portable, nil)}
+	if d.secure {
+		if err := d.handshake(ctx, s, info); err != nil {
+			_ = nc.Close()
+			return nil, nil, err
+		}
+	}
+	return s, info, nil
 }
 
 func dialError(ctx context.Context, err error) error {

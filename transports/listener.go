@@ -27,6 +27,7 @@ import (
 	"github.com/hanzoai/pqgw/transports/http2"
 	"github.com/hanzoai/pqgw/transports/http3"
 	"github.com/hanzoai/pqgw/transports/zap"
+	"github.com/hanzoai/pqgw/transports/zaprpc"
 )
 
 // Protocols by the names of configuration.
@@ -36,13 +37,15 @@ const (
 	H2C = "h2c"
 	ZAP = "zap"
 	H3  = "h3"
+
+	ZAPRPC = "zap-rpc"
 )
 
 // ALPN gives the protocol ids to offer for protocols of a TLS listener, first
 // choice first (RFC 7301).
 func ALPN(protocols []string) []string {
 	var ids []string
-	for _, p := range [...]struct{ name, id string }{{H2, alpnH2}, {H1, alpnH1}, {ZAP, zap.ALPN}} {
+	for _, p := range [...]struct{ name, id string }{{H2, alpnH2}, {H1, alpnH1}, {ZAP, zap.ALPN}, {ZAPRPC, zaprpc.ALPN}} {
 		for _, have := range protocols {
 			if have == p.name {
 				ids = append(ids, p.id)
@@ -60,13 +63,18 @@ const (
 // Settings are what a listener does with connections. They are replaced as a
 // whole; a connection keeps those that it was accepted under.
 type Settings struct {
-	// Protocols that are spoken: H1, H2, H3, ZAP with TLS; H1, H2C without, or ZAP
-	// alone.
+	// Protocols that are spoken: H1, H2, H3, ZAP, ZAPRPC with TLS; H1, H2C without,
+	// or ZAP or ZAPRPC alone.
 	Protocols []string
 	// TLS is nil in the clear.
 	TLS *handshake.Server
 	// Handler serves the exchanges.
 	Handler exchange.Handler
+	// RPC routes the calls of ZAPRPC.
+	RPC exchange.RPCRouter
+	// RPCCalls is the most calls in flight on one connection, RPCFrameBytes the most
+	// bytes of one frame; 0 for the defaults of package zaprpc.
+	RPCCalls, RPCFrameBytes int
 	// Portable keeps HTTP/1 and ZAP out of read callbacks.
 	Portable bool
 	// ProxyFrom are the networks whose connections begin with a PROXY header.
@@ -124,6 +132,8 @@ type inForce struct {
 	quicTLS           *tls.Config
 	speaks1, speaks2c bool
 	speaksZAP         bool
+	rpc               zaprpc.Options
+	speaksRPC         bool
 }
 
 // conn is a connection of any protocol, as drain sees it.
@@ -268,12 +278,16 @@ func (l *Listener) Update(s Settings) {
 		f.speaks1 = f.speaks1 || p == H1
 		f.speaks2c = f.speaks2c || p == H2C
 		f.speaksZAP = f.speaksZAP || p == ZAP
+		f.speaksRPC = f.speaksRPC || p == ZAPRPC && s.RPC != nil
 	}
 	f.h1 = http1.Options{
 		Handler: s.Handler, Watch: l.watch, Limits: s.Limits, HeadTimeout: s.HeadTimeout, IdleTimeout: s.IdleTimeout,
 		StreamIdle: s.StreamIdle, BodyMinRate: s.BodyMinRate, MaxRequests: s.MaxRequests, H2C: f.speaks2c && s.TLS == nil,
 	}
 	f.h2 = http2Options(&s)
+	f.rpc = zaprpc.Options{
+		Router: s.RPC, Watch: l.watch, Calls: s.RPCCalls, FrameBytes: s.RPCFrameBytes, IdleTimeout: s.IdleTimeout, StreamIdle: s.StreamIdle,
+	}
 	f.zap = zap.Options{
 		Handler: s.Handler, Watch: l.watch, Limits: s.Limits, HeadTimeout: s.HeadTimeout, IdleTimeout: s.IdleTimeout,
 		StreamIdle: s.StreamIdle, BodyMinRate: s.BodyMinRate, MaxRequests: s.MaxRequests,

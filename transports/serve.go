@@ -8,6 +8,7 @@ import (
 	"github.com/hanzoai/pqgw/transports/http1"
 	"github.com/hanzoai/pqgw/transports/stream"
 	"github.com/hanzoai/pqgw/transports/zap"
+	"github.com/hanzoai/pqgw/transports/zaprpc"
 )
 
 // serve hands an open connection to its protocol.
@@ -18,12 +19,16 @@ func (l *Listener) serve(s *stream.Stream, info *exchange.Conn, f *inForce) {
 		l.serveHTTP2(s, nil, info, f)
 	case info.Secure && info.Facts.ALPN == zap.ALPN:
 		l.serveZAP(s, info, f)
+	case info.Secure && info.Facts.ALPN == zaprpc.ALPN && f.speaksRPC:
+		l.serveRPC(s, info, f)
 	case f.speaks1 && (!info.Secure || info.Facts.ALPN == alpnH1 || info.Facts.ALPN == ""):
 		l.serveHTTP1(s, info, f)
 	case !info.Secure && f.speaks2c:
 		l.serveHTTP2(s, nil, info, f)
 	case f.speaksZAP && info.Facts.ALPN == "":
 		l.serveZAP(s, info, f) // public peers agree on no ALPN
+	case f.speaksRPC && info.Facts.ALPN == "":
+		l.serveRPC(s, info, f) // neither do these
 	default:
 		l.series.Refused("no_shared_protocol")
 		_ = s.Close()
@@ -47,6 +52,17 @@ func (l *Listener) serveHTTP1(s *stream.Stream, info *exchange.Conn, f *inForce)
 func (l *Listener) serveZAP(s *stream.Stream, info *exchange.Conn, f *inForce) {
 	info.Protocol = exchange.ZAP
 	c := zap.NewConn(s, info, s.Sock.FD(), &f.zap)
+	if !l.track(c) {
+		_ = s.Close()
+		return
+	}
+	_ = c.Serve()
+	l.untrack(c)
+}
+
+func (l *Listener) serveRPC(s *stream.Stream, info *exchange.Conn, f *inForce) {
+	info.Protocol = exchange.ZAP
+	c := zaprpc.NewConn(s, info, &f.rpc)
 	if !l.track(c) {
 		_ = s.Close()
 		return
