@@ -59,6 +59,9 @@ func (p *Process) Signal(t testing.TB, sig os.Signal) {
 	}
 }
 
+// PID is its process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Exited is closed when it has ended.
 func (p *Process) Exited() <-chan struct{} { return p.done }
 
