@@ -44,6 +44,7 @@ func Get(n int) *Buffer {
 // Put gives the buffer back; nil is nothing.
 func (b *Buffer) Put() {
 	if b != nil && b.pool != nil {
+		poison(b.B)
 		b.pool.Put(b)
 	}
 }

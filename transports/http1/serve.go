@@ -78,10 +78,10 @@ func (c *Conn) finish(used int) {
 			_ = c.s.Sock.SetReadDeadline(time.Time{})
 		}
 		rest := c.body.release()
-		c.body.free()
 		if !c.unread {
-			c.keep(rest)
+			c.keep(rest) // before its memory, which may be the body's, is another's
 		}
+		c.body.free()
 	} else {
 		c.r = min(c.w, c.r+c.headEnd+used)
 	}
@@ -179,7 +179,10 @@ func (c *Conn) linger() {
 	if c.s.CloseWrite() != nil {
 		return
 	}
-	c.room()
+	// What was read is of no more use, nor is the length that the client announced.
+	if c.buf == nil {
+		c.buf = buffer.Get(buffer.Small)
+	}
 	for left := lingerBytes; left > 0; {
 		n, err := c.s.Sock.Read(c.buf.B)
 		if err != nil {
