@@ -130,7 +130,7 @@ func quicSettings(l *config.Listener, cfg *config.TLS, st *state, protos []strin
 
 // listenerTLS makes one of the TLS sides of a listener.
 func listenerTLS(l *config.Listener, cfg *config.TLS, st *state, protos []string) (*handshake.Server, error) {
-	t, err := serverTLS(cfg, st.sources.of[cfg], st.roots, protos)
+	t, err := serverTLS(cfg, st.sources, st.roots, protos)
 	if err == nil && l.ECH {
 		t.SetECHKeys(st.rings.echKeys(st.at))
 	}

@@ -54,16 +54,23 @@ func certificates(st *state) []telemetry.CertificateStatus {
 	var out []telemetry.CertificateStatus
 	for src := range st.sources.by {
 		for _, c := range src.Describe() {
-			name := c.Location
-			if name == "" && len(c.Names) > 0 {
-				name = c.Names[0]
-			}
-			out = append(out, telemetry.CertificateStatus{
-				Name: name, Source: c.Source, Hosts: c.Names, Issuer: c.Issuer, KeyType: c.Key, NotAfter: c.NotAfter,
-			})
+			out = append(out, certificate(c))
 		}
 	}
+	for _, id := range st.sources.identities {
+		out = append(out, certificate(id.Describe()))
+	}
 	return out
+}
+
+func certificate(c handshake.CertInfo) telemetry.CertificateStatus {
+	name := c.Location
+	if name == "" && len(c.Names) > 0 {
+		name = c.Names[0]
+	}
+	return telemetry.CertificateStatus{
+		Name: name, Source: c.Source, Hosts: c.Names, Issuer: c.Issuer, KeyType: c.Key, NotAfter: c.NotAfter,
+	}
 }
 
 func warnings(st *state) []string {

@@ -21,6 +21,8 @@ import (
 type sources struct {
 	of map[*config.TLS][]handshake.Source
 	by map[handshake.Source]any // what a source was made of
+
+	identities identities
 }
 
 // close ends all sources.
@@ -33,10 +35,15 @@ func (s *sources) closeBut(other *sources) {
 			_ = src.Close()
 		}
 	}
+	var theirs identities
+	if other != nil {
+		theirs = other.identities
+	}
+	s.identities.closeBut(theirs)
 }
 
 func (s *Server) loadSources(t *config.Tree, old *sources) (*sources, error) {
-	all := &sources{of: map[*config.TLS][]handshake.Source{}, by: map[handshake.Source]any{}}
+	all := &sources{of: map[*config.TLS][]handshake.Source{}, by: map[handshake.Source]any{}, identities: identities{}}
 	var problems []error
 	for name, cfg := range t.TLS {
 		if err := s.loadSource(t, cfg, all, old); err != nil {
@@ -59,6 +66,9 @@ func (s *Server) loadSources(t *config.Tree, old *sources) (*sources, error) {
 }
 
 func (s *Server) loadSource(t *config.Tree, cfg *config.TLS, all, old *sources) error {
+	if err := s.loadIdentity(cfg, all.identities, old.known()); err != nil {
+		return err
+	}
 	if len(cfg.Certificates.Files) > 0 {
 		src := old.like(cfg.Certificates.Files)
 		if src == nil {
@@ -115,6 +125,14 @@ func (s *Server) storedSource(t *config.Tree, entries []string) (handshake.Sourc
 		}
 		s.logger.Info("certificate replaced", "entry", r.Entry, "names", r.Info.Names, "not_after", r.Info.NotAfter)
 	}})
+}
+
+// known are the identities of a configuration before, if there was one.
+func (s *sources) known() identities {
+	if s == nil {
+		return nil
+	}
+	return s.identities
 }
 
 type devKey struct {
@@ -175,13 +193,13 @@ func DefaultDataDir() string {
 }
 
 // serverTLS makes the TLS side of a listener.
-func serverTLS(cfg *config.TLS, src []handshake.Source, roots [][]byte, protos []string) (*handshake.Server, error) {
+func serverTLS(cfg *config.TLS, all *sources, roots [][]byte, protos []string) (*handshake.Server, error) {
 	pq, groups, version, err := policy(cfg)
 	if err != nil {
 		return nil, err
 	}
 	set := handshake.Settings{
-		Sources: src, PQ: pq, Groups: groups, MinVersion: version, NextProtos: protos,
+		Sources: all.of[cfg], Identity: all.identity(cfg), PQ: pq, Groups: groups, MinVersion: version, NextProtos: protos,
 		Tickets: handshake.Tickets{Off: !cfg.SessionTickets, Roots: roots},
 	}
 	if cfg.ClientCA != "" {
@@ -219,7 +237,7 @@ func (s *Server) clientTLS(t *config.Tree, u *config.Upstream) (*handshake.Clien
 		return nil, err
 	}
 	set := handshake.ClientSettings{
-		PQ: pq, Groups: groups, MinVersion: version, ServerName: cfg.ServerName,
+		PQ: pq, Groups: groups, MinVersion: version, ServerName: cfg.ServerName, Identity: s.building.identity(cfg),
 		NextProtos: transports.ALPN([]string{transports.H2, transports.H1}),
 	}
 	if ca := cfg.UpstreamCA(); ca != "" {

@@ -117,6 +117,12 @@ func (c *checker) listenerTLS(l *Listener, path string) {
 	if s.PQ == PQOff {
 		c.fail(at, fmt.Sprintf("the settings %q have pq: off, which is for upstreams only", l.TLS), "a listener requires or prefers")
 	}
+	if s.Identity != nil && l.Speaks(H3) {
+		c.fail(at, fmt.Sprintf("the settings %q have an identity, which h3 cannot carry", l.TLS), "give h3 a listener of its own")
+	}
+	if s.Identity != nil && l.EarlyData == EarlyDataSafe {
+		c.fail(join(path, "early_data"), "comes before the client has proven its identity", "leave it off")
+	}
 	if s.Certificates.None() && !c.failedBelow(join("tls", l.TLS)) {
 		c.fail(at, fmt.Sprintf("the settings %q have no certificates to serve with", l.TLS), "add certificates: {dev: {}} to try it out, or files")
 	}

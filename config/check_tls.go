@@ -12,6 +12,9 @@ func (c *checker) tls(s *TLS, path string) {
 			c.warn(join(path, "min_version"), "TLS 1.2 is never post-quantum: what such peers say can be recorded and read later", "")
 		}
 	}
+	if s.Identity != nil {
+		c.identity(s, path)
+	}
 	if s.ClientAuth != ClientAuthNone && s.ClientCA == "" && !c.failedBelow(join(path, "client_ca")) {
 		c.fail(join(path, "client_auth"), "needs client_ca, the CAs that clients' certificates chain to", "")
 	}
@@ -38,6 +41,16 @@ func (c *checker) certificates(s *TLS, name, path string) {
 	}
 	if s.Certificates.KMS != nil && c.tree.KMS == nil {
 		c.fail(join(at, "kms"), "there is no store", "add kms: {dir, master} at the top")
+	}
+}
+
+// identity checks that the proof rests on what it needs.
+func (c *checker) identity(s *TLS, path string) {
+	if s.MinVersion == TLS12 {
+		c.fail(join(path, "identity"), "needs TLS 1.3, and min_version is 1.2", "drop min_version")
+	}
+	if s.PQ != PQRequire && !c.failed(join(path, "pq")) {
+		c.warn(join(path, "identity"), "the peer is proven against quantum computers, what is said to it is not: pq is "+string(s.PQ), "say pq: require")
 	}
 }
 

@@ -51,12 +51,22 @@ func (c *checker) upstreamTLS(u *Upstream, path string) {
 		c.fail(at, "no endpoint uses TLS", "write https:// or zap+tls://, or drop tls")
 	}
 	if u.TLS.Name != "" {
-		c.tlsNamed(u.TLS.Name, at)
+		if s := c.tlsNamed(u.TLS.Name, at); s != nil {
+			c.upstreamIdentity(s, u, at)
+		}
 		return
 	}
 	s := u.TLS.Settings
+	c.upstreamIdentity(s, u, at)
 	c.tls(s, at)
 	if s.ClientCA != "" || s.ClientAuth != ClientAuthNone {
 		c.fail(at, "client_ca and client_auth are for listeners", "the CAs of an upstream are ca")
+	}
+}
+
+// upstreamIdentity checks that every endpoint can be asked for its identity.
+func (c *checker) upstreamIdentity(s *TLS, u *Upstream, at string) {
+	if s.Identity != nil && slices.ContainsFunc(u.Endpoints, func(e Endpoint) bool { return e.Scheme == SchemeH3 }) {
+		c.fail(at, "the settings have an identity, which h3 cannot carry", "write zap+tls:// or https://")
 	}
 }

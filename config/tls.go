@@ -21,6 +21,19 @@ type TLS struct {
 	CA File `yaml:"ca"`
 	// ServerName is the name that is sent to an upstream and that its certificate must bear. Empty: the endpoint's host.
 	ServerName string `yaml:"server_name"`
+	// Identity is the post-quantum identity of a hop, which is proven to each peer and demanded of it. Left out: peers are known by their TLS certificates alone.
+	Identity *Identity `yaml:"identity"`
+}
+
+// Identity is an ML-DSA certificate, as `pqgw cert issue --alg ml-dsa-65` makes
+// one. Both sides of a hop prove theirs right after the TLS handshake.
+type Identity struct {
+	// Cert is a PEM file: the leaf first, then intermediates.
+	Cert File `yaml:"cert" required:"true"`
+	// Key is the PEM file of the leaf's private key.
+	Key File `yaml:"key" required:"true"`
+	// CA is a PEM file of the authorities that vouch for peers.
+	CA File `yaml:"ca" required:"true"`
 }
 
 // UpstreamCA is the file of the CAs that an upstream's certificate must chain

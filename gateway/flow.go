@@ -188,7 +188,7 @@ func (f *flow) record(log *telemetry.AccessLog, took, upstream time.Duration) {
 	x, conn := f.x, f.x.Conn
 	r := telemetry.Record{
 		Time: x.Start, RequestID: f.id, Listener: conn.Listener, Protocol: conn.Protocol.String(),
-		Client: f.client, Remote: conn.ClientText, TLS: conn.Facts, Peer: conn.Facts.PeerName,
+		Client: f.client, Remote: conn.ClientText, TLS: conn.Facts, Peer: conn.Facts.PeerName, PQIdentity: conn.Facts.PQIdentity,
 		Method: f.method, Host: f.authority, Path: f.path, Route: f.b.route.name,
 		Status: f.status, BytesIn: x.BytesIn, BytesOut: x.BytesOut, Duration: took,
 		Upstream: f.b.route.to, UpstreamDuration: upstream, UpstreamTLSGroup: f.group, Error: f.reason,

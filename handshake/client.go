@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"slices"
 	"sync"
@@ -28,6 +29,9 @@ type ClientSettings struct {
 	// Sessions is how many sessions to remember for resumption, in all
 	// endpoints; 0 means 256, negative none.
 	Sessions int
+	// Identity, where set, is proven to the server and asked of it; NextProtos
+	// are then offered as [WithIdentity] has them.
+	Identity *Identity
 	Time     func() time.Time // nil means time.Now
 }
 
@@ -37,11 +41,12 @@ const defaultSessions = 256
 
 // Client is the TLS side of an upstream. It is safe for concurrent use.
 type Client struct {
-	rules   rules
-	name    string
-	base    *tls.Config
-	cache   tls.ClientSessionCache // nil for none
-	configs sync.Map               // endpoint → *tls.Config
+	rules    rules
+	identity *Identity
+	name     string
+	base     *tls.Config
+	cache    tls.ClientSessionCache // nil for none
+	configs  sync.Map               // endpoint → *tls.Config
 }
 
 // NewClient checks the settings. Errors are *[SettingsError].
@@ -50,7 +55,13 @@ func NewClient(s ClientSettings) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{rules: r, name: s.ServerName, base: &tls.Config{
+	if s.Identity != nil {
+		if r.min < tls.VersionTLS13 {
+			return nil, settingsError("min_version", "identity needs TLS 1.3")
+		}
+		s.NextProtos = WithIdentity(s.NextProtos)
+	}
+	c := &Client{rules: r, identity: s.Identity, name: s.ServerName, base: &tls.Config{
 		Time:               s.Time,
 		RootCAs:            s.Roots,
 		MinVersion:         r.min,
@@ -94,13 +105,7 @@ func (c *Client) Config(endpoint string) *tls.Config {
 		return cfg.(*tls.Config) //nolint:forcetypeassert // nothing else is stored
 	}
 	cfg := c.base.Clone()
-	cfg.ServerName = c.name
-	if cfg.ServerName == "" {
-		cfg.ServerName = endpoint
-		if host, _, err := net.SplitHostPort(endpoint); err == nil {
-			cfg.ServerName = host
-		}
-	}
+	cfg.ServerName = c.nameOf(endpoint)
 	if c.cache != nil {
 		cfg.ClientSessionCache = endpointSessions{cache: c.cache, prefix: endpoint + " "}
 	}
@@ -108,19 +113,62 @@ func (c *Client) Config(endpoint string) *tls.Config {
 	return kept.(*tls.Config) //nolint:forcetypeassert // nothing else is stored
 }
 
+// nameOf is the name that the server at the endpoint must bear.
+func (c *Client) nameOf(endpoint string) string {
+	if c.name != "" {
+		return c.name
+	}
+	if host, _, err := net.SplitHostPort(endpoint); err == nil {
+		return host
+	}
+	return endpoint
+}
+
+// Offer is [Client.Config] for an endpoint that is spoken to by other protocols
+// than those of the settings; what says that identities are proven is added.
+func (c *Client) Offer(endpoint string, protos ...string) *tls.Config {
+	cfg := c.Config(endpoint).Clone()
+	cfg.NextProtos = protos
+	if c.identity != nil {
+		cfg.NextProtos = WithIdentity(protos)
+	}
+	return cfg
+}
+
 // Conn is shorthand for tls.Client with the configuration for the endpoint.
 func (c *Client) Conn(raw net.Conn, endpoint string) *tls.Conn {
 	return tls.Client(raw, c.Config(endpoint))
 }
 
-// Handshake runs the handshake of a connection made by [Client.Conn]. The
-// error is a *[RefusedError]; the connection is then the caller's to close.
-func (c *Client) Handshake(ctx context.Context, conn *tls.Conn) (Facts, error) {
+// Handshake runs the handshake of a connection made by [Client.Conn] or with
+// a configuration for the same endpoint, and the proof of identities where the settings
+// have one. The error is a *[RefusedError]; the connection is then the caller's to close.
+func (c *Client) Handshake(ctx context.Context, conn *tls.Conn, endpoint string) (Facts, error) {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return Facts{}, c.Refuse(err)
 	}
 	cs := conn.ConnectionState()
-	return FactsOf(&cs), nil
+	f := FactsOf(&cs)
+	return f, c.Identify(ctx, conn, &cs, endpoint, &f)
+}
+
+// Identify runs the proof of identities over a connection, or the first stream
+// of one, whose handshake is complete, and notes the server's in f. It does nothing where
+// none is asked for. The error is a *[RefusedError].
+func (c *Client) Identify(ctx context.Context, rw io.ReadWriter, cs *tls.ConnectionState, endpoint string, f *Facts) error {
+	if c.identity == nil {
+		return nil
+	}
+	peer, err := c.identity.Present(ctx, rw, cs, c.nameOf(endpoint))
+	if err != nil {
+		var refused *RefusedError
+		if errors.As(err, &refused) {
+			refused.PQ = c.rules.pq
+		}
+		return err
+	}
+	f.PeerName, f.PQIdentity = peer, true
+	return nil
 }
 
 // Refuse explains a connection or handshake that failed with err. It serves
@@ -131,7 +179,11 @@ func (c *Client) Refuse(err error) *RefusedError {
 	if errors.As(err, &known) {
 		return known
 	}
-	return &RefusedError{Reason: classify(err, true, "").sharpen(c.rules.pq), Upstream: true, PQ: c.rules.pq, Err: err}
+	reason := classify(err, true, "").sharpen(c.rules.pq)
+	if c.identity != nil && reason == NoSharedALPN {
+		reason = IdentityMissing
+	}
+	return &RefusedError{Reason: reason, Upstream: true, PQ: c.rules.pq, Err: err}
 }
 
 // endpointSessions keeps the sessions of one endpoint apart from the others'

@@ -16,10 +16,11 @@ type Facts struct {
 	ClientAuth  bool        // the peer's certificate was verified: on a listener, that of the client
 	ECH         bool        // the client's hello was encrypted, and the SNI with it
 	EarlyData   bool        // what follows came as 0-RTT (QUIC only; its transport sets it)
-	ALPN        string      // protocol agreed on, "" for none
+	ALPN        string      // protocol agreed on, without "+id"; "" for none
 	SNI         string      // server name that the client sent, "" for none
 	JA4         string      // kind of client (see [JA4]) where a listener met one without a hybrid group, else ""
 	PeerName    string      // verified name of the peer: SPIFFE URI, else DNS name, else common name
+	PQIdentity  bool        // a post-quantum signature proved PeerName, see [Identity]
 }
 
 // FactsOf reads the facts from the state of a connection whose handshake is
@@ -31,7 +32,7 @@ func FactsOf(cs *tls.ConnectionState) Facts {
 		Group:       cs.CurveID,
 		HRR:         cs.HelloRetryRequest,
 		Resumed:     cs.DidResume,
-		ALPN:        cs.NegotiatedProtocol,
+		ALPN:        BaseProtocol(cs.NegotiatedProtocol),
 		SNI:         cs.ServerName,
 		ECH:         cs.ECHAccepted,
 	}

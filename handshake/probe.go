@@ -110,7 +110,7 @@ func (p *prober) connect(ctx context.Context) (*tls.Conn, Measured, error) {
 	conn := p.client.Conn(counted, p.options.Address)
 	begin = time.Now()
 	if err = raw.SetDeadline(begin.Add(p.options.Timeout)); err == nil {
-		m.Facts, err = p.client.Handshake(ctx, conn)
+		m.Facts, err = p.client.Handshake(ctx, conn, p.options.Address)
 	}
 	if err != nil {
 		_ = raw.Close()

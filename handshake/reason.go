@@ -25,8 +25,17 @@ const (
 	PeerAlert           Reason = "peer_alert"           // the peer broke off with another alert
 	TooManyHandshakes   Reason = "too_many_handshakes"  // limit on handshakes under way, in all
 	TooManyFromAddress  Reason = "too_many_from_address"
-	Connect             Reason = "connect"  // no connection to begin with (upstreams)
-	Internal            Reason = "internal" // a fault of our own
+	IdentityMissing     Reason = "identity_missing"   // identity: the peer offers no protocol with +id
+	IdentityMalformed   Reason = "identity_malformed" // identity: the proof is no valid message
+	IdentityRole        Reason = "identity_role"      // identity: the proof is one of our own side, sent back
+	IdentitySignature   Reason = "identity_signature" // identity: the proof is not for this connection
+	IdentityExpired     Reason = "identity_expired"   // identity: a certificate of the chain is not valid now
+	IdentityUnknown     Reason = "identity_unknown"   // identity: the chain leads to no authority that we trust
+	IdentityUsage       Reason = "identity_usage"     // identity: the certificate may not be used for this
+	IdentityName        Reason = "identity_name"      // identity: the server's is not for the name we called
+	IdentityRejected    Reason = "identity_rejected"  // identity: the peer did not take ours
+	Connect             Reason = "connect"            // no connection to begin with (upstreams)
+	Internal            Reason = "internal"           // a fault of our own
 )
 
 // Reasons are all there are.
@@ -35,6 +44,8 @@ func Reasons() []Reason {
 		NoSharedPQGroup, NoSharedGroup, NoSharedVersion, NoSharedCipher, NoSharedALPN, NoSNIMatch, NoCertificate,
 		BadHello, NotTLS, Timeout, Canceled, EOF, Reset, ClientCertificate, ServerCertificate, CertificateRejected,
 		PeerAlert, TooManyHandshakes, TooManyFromAddress, Connect, Internal,
+		IdentityMissing, IdentityMalformed, IdentityRole, IdentitySignature, IdentityExpired, IdentityUnknown, IdentityUsage,
+		IdentityName, IdentityRejected,
 	}
 }
 
@@ -52,6 +63,10 @@ var hints = map[Reason]string{
 	CertificateRejected: "the client does not trust our certificate; is its CA known to the client?",
 	TooManyHandshakes:   "see limits.handshakes",
 	TooManyFromAddress:  "see limits.handshakes_per_address",
+	IdentityMissing:     "the client has no identity: set, and this listener demands one",
+	IdentitySignature:   "the proof was made for another connection; is something between the hops that ends TLS?",
+	IdentityExpired:     "renew the client's identity: pqgw cert issue; and compare the clocks",
+	IdentityUnknown:     "the client's identity is of an authority that identity.ca does not have",
 }
 
 // upstreamHints tell what to check at an upstream.
@@ -66,6 +81,12 @@ var upstreamHints = map[Reason]string{
 	ServerCertificate: "the upstream's certificate does not verify; see ca and server_name",
 	Connect:           "is the upstream up, and the address right?",
 	Canceled:          "the caller gave up first",
+	IdentityMissing:   "the upstream has no identity: set, and ours demands one",
+	IdentitySignature: "the proof was made for another connection; is something between the hops that ends TLS?",
+	IdentityExpired:   "renew the upstream's identity: pqgw cert issue; and compare the clocks",
+	IdentityUnknown:   "the upstream's identity is of an authority that identity.ca does not have",
+	IdentityName:      "the upstream's identity is for another name; see server_name",
+	IdentityRejected:  "the upstream did not take our identity; its log says more",
 }
 
 // middlebox is the hint for upstreams that fall silent at a long ClientHello.

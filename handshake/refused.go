@@ -23,6 +23,7 @@ type RefusedError struct {
 	SNI      string // name that the client asked for, if it came so far
 	JA4      string // kind of client, see [JA4], if it came so far and was foreseen to fail
 	Upstream bool   // we were the client
+	Identity bool   // TLS was agreed on; the proof of an identity failed
 	PQ       PQ     // policy in force
 	Err      error  // what crypto/tls or the network said; may be nil
 }
@@ -31,6 +32,10 @@ type RefusedError struct {
 func (e *RefusedError) Error() string {
 	text := "tls handshake refused: " + string(e.Reason)
 	switch {
+	case e.Identity && e.Upstream:
+		text = "identity of the server not proven: " + string(e.Reason)
+	case e.Identity:
+		text = "identity of the client not proven: " + string(e.Reason)
 	case e.Upstream && e.Reason == Connect:
 		text = "cannot connect"
 	case e.Upstream:

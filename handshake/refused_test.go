@@ -246,7 +246,7 @@ func dialUpstream(t *testing.T, client *Client, upstream func(net.Conn), silent 
 		}
 	}
 	conn := client.Conn(near, "127.0.0.1:1")
-	_, err := client.Handshake(context.Background(), conn)
+	_, err := client.Handshake(context.Background(), conn, "127.0.0.1:1")
 	if err == nil {
 		if _, err = conn.Read(make([]byte, 1)); err != nil {
 			err = client.Refuse(err)

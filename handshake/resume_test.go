@@ -313,7 +313,7 @@ func upstreamOnce(t *testing.T, client *Client, endpoint string, srv *Server) Fa
 		}
 	}(far)
 	conn := client.Conn(near, endpoint)
-	f, err := client.Handshake(context.Background(), conn)
+	f, err := client.Handshake(context.Background(), conn, endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -31,6 +32,9 @@ type Settings struct {
 	// ClientAuth says whether clients need certificates; ClientCAs vouch for them.
 	ClientAuth tls.ClientAuthType
 	ClientCAs  []*x509.Certificate
+	// Identity, where set, is proven to each client and asked of it, before
+	// anything else is said; NextProtos are then offered as [WithIdentity] has them.
+	Identity *Identity
 	// Tickets are the session ticket keys; the zero value means keys of this
 	// process alone, which survive a reload of the configuration.
 	Tickets Tickets
@@ -46,6 +50,7 @@ type Server struct {
 	strict   bool
 	protos   []string
 	config   *tls.Config
+	identity *Identity   // nil where none is asked for
 	refusing *tls.Config // has no certificate: answers unrecognized_name
 	tickets  *rotation   // nil when tickets are off
 	ech      atomic.Pointer[[]tls.EncryptedClientHelloKey]
@@ -67,7 +72,13 @@ func NewServer(s Settings) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	srv := &Server{rules: r, sources: slices.Clone(s.Sources), strict: s.StrictSNI, protos: slices.Clone(s.NextProtos)}
+	srv := &Server{rules: r, sources: slices.Clone(s.Sources), strict: s.StrictSNI, protos: slices.Clone(s.NextProtos), identity: s.Identity}
+	if s.Identity != nil {
+		if r.min < tls.VersionTLS13 {
+			return nil, settingsError("min_version", "identity needs TLS 1.3")
+		}
+		srv.protos = WithIdentity(s.NextProtos)
+	}
 	srv.config = srv.newConfig(s)
 	if !s.Tickets.Off {
 		// Said in so many words, so that clones of the configuration (QUIC
@@ -190,7 +201,33 @@ func (s *Server) Handshake(ctx context.Context, conn *tls.Conn) (Facts, error) {
 		return Facts{}, s.Refuse(a, err)
 	}
 	cs := conn.ConnectionState()
-	return a.facts(&cs), nil
+	f := a.facts(&cs)
+	if s.identity == nil {
+		return f, nil
+	}
+	return f, s.Identify(conn, &cs, &f)
+}
+
+// Identity is what is proven to clients and asked of them; nil for none.
+func (s *Server) Identity() *Identity { return s.identity }
+
+// Identify runs the proof of identities over a connection, or the first stream
+// of one, whose handshake other code has run, and notes the client's in f. It does
+// nothing where none is asked for. The error is a *[RefusedError].
+func (s *Server) Identify(rw io.ReadWriter, cs *tls.ConnectionState, f *Facts) error {
+	if s.identity == nil {
+		return nil
+	}
+	peer, err := s.identity.Accept(rw, cs)
+	if err != nil {
+		var refused *RefusedError
+		if errors.As(err, &refused) {
+			refused.SNI, refused.PQ = f.SNI, s.rules.pq
+		}
+		return err
+	}
+	f.PeerName, f.PQIdentity = peer, true
+	return nil
 }
 
 // Facts are [FactsOf] and what the hello told besides, for a handshake that
@@ -255,6 +292,9 @@ func (s *Server) foresee(hello *tls.ClientHelloInfo) Reason {
 	case modern && !overlap(s.rules.groups, hello.SupportedCurves):
 		return NoSharedGroup
 	case len(s.protos) > 0 && len(hello.SupportedProtos) > 0 && !overlap(s.protos, hello.SupportedProtos):
+		if s.identity != nil && overlap(s.protos, WithIdentity(hello.SupportedProtos)) {
+			return IdentityMissing
+		}
 		return NoSharedALPN
 	case s.strict && !s.knows(hello):
 		return NoSNIMatch

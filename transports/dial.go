@@ -79,10 +79,7 @@ func noTLS(scheme, address string) error {
 
 // offer sets the protocol that is asked for: an upstream's endpoints share the TLS
 // settings, not that.
-func (d *dialer) offer(alpn string) {
-	d.tls = d.tls.Clone()
-	d.tls.NextProtos = []string{alpn}
-}
+func (d *dialer) offer(alpn string) { d.tls = d.settings.TLS.Offer(d.address, alpn) }
 
 type dialer struct {
 	network, address string
@@ -143,7 +140,7 @@ func dialError(ctx context.Context, err error) error {
 
 func (d *dialer) handshake(ctx context.Context, s *stream.Stream, info *exchange.Conn) error {
 	s.TLS = tls.Client(s.Sock, d.tls)
-	facts, err := d.settings.TLS.Handshake(ctx, s.TLS)
+	facts, err := d.settings.TLS.Handshake(ctx, s.TLS, d.address)
 	if err != nil {
 		if ctx.Err() != nil {
 			return dialError(ctx, err)

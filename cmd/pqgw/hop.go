@@ -18,6 +18,7 @@ type hopFlags struct {
 	quick
 	listen, pq, cert, key, ca, serverName string
 	peers                                 []string
+	idCert, idKey, idCA                   string // of the post-quantum identity
 }
 
 func newHop() *cobra.Command {
@@ -32,7 +33,10 @@ Beside a service:
 Beside its client:
   pqgw hop --listen http://127.0.0.1:7000 --to zap+tls://peer:9999 --cert a.pem --key a-key.pem --ca ca.pem
 
-'pqgw cert ca DIR' and 'pqgw cert issue DIR --name N' make such files at once.`,
+'pqgw cert ca DIR' and 'pqgw cert issue DIR --name N' make such files at once. With
+--identity-cert, --identity-key and --identity-ca, made by the same commands with
+--alg ml-dsa-65 in a folder of its own, both sides prove who they are by post-quantum
+signatures as well, and whoever cannot is refused.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			t, err := f.config()
@@ -51,6 +55,9 @@ Beside its client:
 	fl.StringVar(&f.pq, "pq", "require", "require: post-quantum key exchange alone; prefer: classical peers too")
 	fl.StringVar(&f.serverName, "server-name", "", "name that the peer's certificate must bear (default: the host of --to)")
 	fl.StringArrayVar(&f.peers, "peer", nil, "identity that a client must have, a DNS name or spiffe:// URI; may be repeated (default: any that the authority vouches for)")
+	fl.StringVar(&f.idCert, "identity-cert", "", "PEM file of our ML-DSA identity's certificate chain")
+	fl.StringVar(&f.idKey, "identity-key", "", "PEM file of its key")
+	fl.StringVar(&f.idCA, "identity-ca", "", "PEM file of the authority that vouches for the peers' identities")
 	f.quick.flags(cmd)
 	return cmd
 }
@@ -96,6 +103,9 @@ func (f *hopFlags) config() (*config.Tree, error) {
 		t.Routes[0].Match.Peer = f.peers
 	}
 	if !secure {
+		if f.idCert+f.idKey+f.idCA != "" {
+			return nil, errors.New("--identity-cert and its like need a secure --listen or --to: an identity is bound to a TLS connection")
+		}
 		return t, nil
 	}
 	tls, err := f.tls()
@@ -150,5 +160,17 @@ func (f *hopFlags) tls() (*config.TLS, error) {
 	tls.ClientCA, tls.CA = config.File(f.ca), config.File(f.ca)
 	tls.ClientAuth = config.ClientAuthRequire
 	tls.ServerName = f.serverName
-	return tls, nil
+	return tls, f.identity(tls)
+}
+
+// identity adds the post-quantum identity, where the flags have one.
+func (f *hopFlags) identity(tls *config.TLS) error {
+	if f.idCert+f.idKey+f.idCA == "" {
+		return nil
+	}
+	if f.idCert == "" || f.idKey == "" || f.idCA == "" {
+		return errors.New("an identity needs --identity-cert, --identity-key and --identity-ca ('pqgw cert ca DIR --alg ml-dsa-65' and 'pqgw cert issue DIR --name N --alg ml-dsa-65' make them)")
+	}
+	tls.Identity = &config.Identity{Cert: config.File(f.idCert), Key: config.File(f.idKey), CA: config.File(f.idCA)}
+	return nil
 }

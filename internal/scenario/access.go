@@ -26,6 +26,9 @@ type Access struct {
 	TLSSNI     string `json:"tls_sni"`
 	TLSALPN    string `json:"tls_alpn"`
 
+	Peer       string `json:"peer"`
+	PQIdentity bool   `json:"pq_identity"`
+
 	UpstreamTLSGroup string `json:"upstream_tls_group"`
 	Error            string `json:"error"`
 }
