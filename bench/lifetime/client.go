@@ -2,6 +2,7 @@ package lifetime
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -111,12 +112,33 @@ func readAnswer(r *bufio.Reader, body int) error {
 		return err
 	}
 	defer answer.Body.Close()
-	n, err := io.Copy(io.Discard, answer.Body)
-	if err != nil {
+	var got content
+	if _, err := io.Copy(&got, answer.Body); err != nil {
 		return err
 	}
-	if answer.StatusCode != http.StatusOK || n != int64(body) || answer.Close {
-		return fmt.Errorf("status %d, %d bytes, close: %t", answer.StatusCode, n, answer.Close)
+	if answer.StatusCode != http.StatusOK || got.n != body || answer.Close {
+		return fmt.Errorf("status %d, %d bytes, close: %t", answer.StatusCode, got.n, answer.Close)
 	}
 	return nil
+}
+
+// letter fills the bodies of answers.
+const letter = "x"
+
+var letters = bytes.Repeat([]byte(letter), 32<<10)
+
+// content counts a body and refuses any other letter.
+type content struct{ n int }
+
+// Write takes a piece of the body.
+func (c *content) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		piece := rest[:min(len(rest), len(letters))]
+		if !bytes.Equal(piece, letters[:len(piece)]) {
+			return 0, errors.New("the body has other content than was configured")
+		}
+		rest = rest[len(piece):]
+	}
+	c.n += len(p)
+	return len(p), nil
 }

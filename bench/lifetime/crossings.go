@@ -93,23 +93,49 @@ func crossings(s *bench.Session, requests, bytes *bench.ExperimentData) {
 	s.Table(t)
 }
 
-func row(bills []Bill) []string {
-	over := func(f func(Bill) float64) bench.Stat {
-		var values []float64
-		for _, b := range bills {
-			values = append(values, f(b))
-		}
-		return bench.Summarise(values)
+// shareCurve adds the post-quantum part of the bill by the number of requests,
+// as the costs of each round have it.
+func shareCurve(s *bench.Session, experiments ...*bench.ExperimentData) {
+	d := &bench.ExperimentData{
+		Name: "share", Title: "The post-quantum part of the server's bill, by requests on a connection",
+		Note:    "Calculated, as the crossings are.",
+		Metrics: []bench.Metric{{Name: "share", Title: "post-quantum part", Unit: "%", Kind: bench.CPU}},
+		Plots:   []bench.Plot{{Kind: bench.Curve, Title: "Post-quantum part of the server's CPU (%)", Metric: "share", X: "requests", Series: "answers"}},
 	}
+	for _, e := range experiments {
+		bills := Bills(e, ServerCPU)
+		if len(bills) == 0 {
+			continue
+		}
+		answers := fmt.Sprintf("%d KiB", bills[0].Body>>10)
+		for n := 1; n <= 100_000; n *= 10 {
+			c := &bench.Cell{Name: fmt.Sprintf("%s, %d requests", answers, n), Labels: map[string]string{"answers": answers, "requests": strconv.Itoa(n)}}
+			c.Stats = map[string]bench.Stat{"share": over(bills, func(b Bill) float64 { return 100 * b.Share(float64(n)) })}
+			d.Cells = append(d.Cells, c)
+		}
+	}
+	s.Data().Experiments = append(s.Data().Experiments, d)
+}
+
+// over sums up what a function makes of each round's bill.
+func over(bills []Bill, f func(Bill) float64) bench.Stat {
+	var values []float64
+	for _, b := range bills {
+		values = append(values, f(b))
+	}
+	return bench.Summarise(values)
+}
+
+func row(bills []Bill) []string {
 	out := []string{
-		whole(over(func(b Bill) float64 { return b.Handshake })),
-		whole(over(func(b Bill) float64 { return b.PQ })),
-		fmt.Sprintf("%.1f", over(func(b Bill) float64 { return b.Request }).Median),
+		whole(over(bills, func(b Bill) float64 { return b.Handshake })),
+		whole(over(bills, func(b Bill) float64 { return b.PQ })),
+		fmt.Sprintf("%.1f", over(bills, func(b Bill) float64 { return b.Request }).Median),
 	}
 	for _, share := range shares {
-		out = append(out, whole(over(func(b Bill) float64 { return b.Crossing(share) })))
+		out = append(out, whole(over(bills, func(b Bill) float64 { return b.Crossing(share) })))
 	}
-	mib := over(func(b Bill) float64 { return b.Crossing(0.01) * float64(b.Body) / (1 << 20) })
+	mib := over(bills, func(b Bill) float64 { return b.Crossing(0.01) * float64(b.Body) / (1 << 20) })
 	return append(out, fmt.Sprintf("%.2f MiB (%.2f–%.2f)", mib.Median, mib.Low, mib.High))
 }
 

@@ -70,6 +70,7 @@ func run(ctx context.Context, s *bench.Session) error {
 		return err
 	}
 	crossings(s, requests, bytes)
+	shareCurve(s, requests, bytes)
 	return nil
 }
 
@@ -127,7 +128,7 @@ func (l *lab) config() (string, error) {
 		fmt.Fprintf(&listeners, "  - {name: %s, address: \"127.0.0.1:0\", protocols: [h1], tls: %s, limits: {requests_per_connection: 0}}\n", name, name)
 	}
 	for body := range lives {
-		fmt.Fprintf(&routes, "  - {match: {path: %s}, respond: {body: %q}}\n", path(body), strings.Repeat("x", body))
+		fmt.Fprintf(&routes, "  - {match: {path: %s}, respond: {body: %q}}\n", path(body), strings.Repeat(letter, body))
 	}
 	return "version: 1\ntls:\n" + policies.String() + "listeners:\n" + listeners.String() + "routes:\n" + routes.String(), nil
 }

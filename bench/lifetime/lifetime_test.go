@@ -1,7 +1,9 @@
 package lifetime
 
 import (
+	"io"
 	"math"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -26,7 +28,8 @@ func TestEveryLifeIsLived(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := r.Bench("lifetime")
-	for _, e := range d.Experiments {
+	for _, name := range []string{"requests", "bytes"} {
+		e := d.Experiment(name)
 		for _, c := range e.Cells {
 			for _, m := range e.Metrics {
 				if s, ok := c.Measured(m.Name); !ok || s.Median <= 0 || s.N != 2 {
@@ -37,6 +40,9 @@ func TestEveryLifeIsLived(t *testing.T) {
 	}
 	if n := len(d.Experiment("requests").Cells) + len(d.Experiment("bytes").Cells); n != 2*5 {
 		t.Errorf("%d cells", n)
+	}
+	if n := len(d.Experiment("share").Cells); n != 2*6 {
+		t.Errorf("%d shares", n)
 	}
 	// A request on a warm connection is far cheaper than the first.
 	at := func(n string) float64 {
@@ -59,6 +65,17 @@ func TestCrossings(t *testing.T) {
 		}
 		if got := b.Share(n); n > 0 && math.Abs(got-share) > 1e-9 {
 			t.Errorf("at %v requests the share is %v, want %v", n, got, share)
+		}
+	}
+}
+
+func TestAnotherBodyIsNoticed(t *testing.T) {
+	good := strings.Repeat(letter, 100_000)
+	for body, want := range map[string]bool{good: true, good[1:] + "y": false, "y" + good[1:]: false} {
+		var c content
+		_, err := io.Copy(&c, strings.NewReader(body))
+		if (err == nil) != want || want && c.n != len(body) {
+			t.Errorf("%d bytes ending with %q: %v", c.n, body[len(body)-1:], err)
 		}
 	}
 }

@@ -127,7 +127,7 @@ func lines(all []series, x, y axis, xName string, dots bool) string {
 		names = append(names, s.name)
 	}
 	d.legend(names)
-	topY, wide := d.y+4, width-left-14
+	topY, wide := d.y+4, width-left-22
 	px := func(p point) (float64, float64) { return left + x.at(p.x)*wide, topY + (1-y.at(p.y))*plotHeight }
 	for _, t := range y.ticks() {
 		_, at := px(point{x.low, t})
@@ -158,4 +158,11 @@ func lines(all []series, x, y axis, xName string, dots bool) string {
 	return d.String()
 }
 
-func tickText(v float64) string { return strings.TrimSuffix(number(v), ".0") }
+// tickText is a number without the zeros that say how exact it is.
+func tickText(v float64) string {
+	s := number(v)
+	if strings.Contains(s, ".") && !strings.Contains(s, "e") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}
