@@ -76,11 +76,18 @@ type served struct{ s *Server }
 
 func (h served) Serve(x *exchange.Exchange) { h.s.gateway.Serve(x) }
 
+func (h served) RouteRPC(c *exchange.Conn, method uint32) (exchange.RPCUpstream, uint32) {
+	return h.s.gateway.RouteRPC(c, method)
+}
+
+func (h served) RPCDone(r *exchange.RPCRecord) { h.s.gateway.RPCDone(r) }
+
 // settings turns a listener of the configuration into one of the transports'.
 func (s *Server) settings(t *config.Tree, l *config.Listener, st *state) (transports.Settings, error) {
 	lim := t.LimitsFor(l)
 	set := transports.Settings{
 		Handler:          served{s},
+		RPC:              served{s},
 		Portable:         l.Engine == config.EnginePortable,
 		Trusted:          l.TrustedProxies,
 		Limits:           exchange.Limits{HeadBytes: int(lim.HeadBytes), Fields: lim.Fields, BodyBytes: int64(lim.BodyBytes)},

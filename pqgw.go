@@ -133,7 +133,7 @@ func (s *Server) start() error {
 	}
 	s.state.Store(st)
 	s.gateway, err = gateway.New(t, gateway.Options{
-		Dial: s.dialer(), Mounts: s.o.Mounts, Metrics: s.metrics, AccessLog: s.log,
+		Dial: s.dialer(), DialRPC: s.dialRPC, Mounts: s.o.Mounts, Metrics: s.metrics, AccessLog: s.log,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)

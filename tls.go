@@ -280,3 +280,16 @@ func (s *Server) dialer() func(*config.Tree, *config.Upstream, config.Endpoint) 
 		})
 	}
 }
+
+// dialRPC makes the gateway's upstreams that take calls.
+func (s *Server) dialRPC(t *config.Tree, u *config.Upstream) (exchange.RPCUpstream, error) {
+	endpoints := make([]transports.RPCEndpoint, len(u.Endpoints))
+	for i, e := range u.Endpoints {
+		endpoints[i] = transports.RPCEndpoint{Scheme: string(e.Scheme), Address: e.Address.Addr}
+	}
+	c, err := s.clientTLS(t, u)
+	if err != nil {
+		return nil, err
+	}
+	return transports.NewRPCUpstream(endpoints, transports.DialSettings{TLS: c, Watch: s.watch}, 0)
+}

@@ -49,7 +49,9 @@ type RPCRecord struct {
 	Start    time.Time
 	Duration time.Duration
 	In, Out  int64 // bytes of payload from the caller, and to it
-	Upstream string
+	// Upstream is the connection that it was sent on, ClientText being the
+	// endpoint's URL; nil where it was sent nowhere.
+	Upstream *Conn
 	Err      error // why it failed on the way; nil where the upstream answered
 }
 
@@ -60,6 +62,8 @@ type RPCUpstream interface {
 	// Lease gives a connection that serves one client connection alone until it is
 	// released. Errors are *UpstreamError.
 	Lease(ctx context.Context) (RPCConn, error)
+	// Retire ends what is not leased now, and the rest at the end of its lease.
+	Retire()
 }
 
 // RPCConn is a leased connection to an upstream.

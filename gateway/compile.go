@@ -26,6 +26,7 @@ type tree struct {
 type listener struct {
 	name   string
 	routes *router.Table[*binding]
+	calls  callTable
 	none   binding // of requests that no route matches
 }
 
@@ -64,6 +65,7 @@ type upstream struct {
 	series    *telemetry.UpstreamSeries
 	config    *config.Upstream
 	retries   int
+	calls     exchange.RPCUpstream // nil where the endpoints take exchanges
 }
 
 // endpointKey tells which endpoints of two configurations are the same: those
@@ -84,6 +86,7 @@ type compiled struct {
 	tree  *tree
 	ends  map[endpointKey]*pool.Endpoint
 	plans map[endpointKey]plan
+	calls map[string]*rpcUpstream
 }
 
 // compile makes the tree ready beside the one in force, and changes nothing of
@@ -93,6 +96,7 @@ func (g *Gateway) compile(t *config.Tree) (*compiled, error) {
 		tree:  &tree{listeners: map[string]*listener{}, routes: len(t.Routes)},
 		ends:  map[endpointKey]*pool.Endpoint{},
 		plans: map[endpointKey]plan{},
+		calls: map[string]*rpcUpstream{},
 	}
 	ups, err := g.compileUpstreams(t, c)
 	if err != nil {
@@ -124,6 +128,7 @@ func bindListener(t *config.Tree, l *config.Listener, routes []*route) *listener
 		}
 		return bound[r.Index]
 	})
+	b.calls = compileCalls(t, l, routes)
 	return b
 }
 
@@ -150,6 +155,9 @@ func (g *Gateway) compileUpstream(t *config.Tree, c *compiled, name string, u *c
 	settings := pool.Settings{
 		MaxIdle: u.MaxIdle, MaxConnections: u.MaxConnections,
 		Connect: u.Timeouts.Connect, Idle: u.Timeouts.Idle,
+	}
+	if len(u.Endpoints) > 0 && u.Endpoints[0].Scheme.RPC() {
+		return up, g.compileCallUpstream(t, c, up)
 	}
 	for _, e := range u.Endpoints {
 		if g.opts.Dial == nil {

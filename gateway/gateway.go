@@ -19,6 +19,9 @@ type Options struct {
 	// endpoint at each Swap, and does not connect. Required where the tree has
 	// upstreams with endpoints.
 	Dial func(tree *config.Tree, u *config.Upstream, e config.Endpoint) (exchange.Dialer, error)
+	// DialRPC makes an upstream whose endpoints take ZAP calls, without connecting.
+	// Required where the tree has one.
+	DialRPC func(tree *config.Tree, u *config.Upstream) (exchange.RPCUpstream, error)
 	// Mounts are upstreams in this process, by name; they win over upstreams of
 	// the tree. `trace` is there without being named.
 	Mounts map[string]exchange.Handler
@@ -40,6 +43,7 @@ type Gateway struct {
 	mu      sync.Mutex // of what follows
 	ends    map[endpointKey]*pool.Endpoint
 	retired map[*pool.Endpoint]struct{} // still with calls
+	calls   map[string]*rpcUpstream     // upstreams that take calls
 	closed  bool
 	tlsSeen map[string][]*config.TLS
 
@@ -102,6 +106,7 @@ func (g *Gateway) Swap(t *config.Tree) error {
 		}
 	}
 	g.ends = c.ends
+	g.retireCalls(c.calls)
 	return nil
 }
 
@@ -167,6 +172,9 @@ func (g *Gateway) Close(ctx context.Context) error {
 		})
 	}
 	wg.Wait()
+	g.mu.Lock()
+	g.retireCalls(nil)
+	g.mu.Unlock()
 	g.workers.close()
 	if err := cut.Load(); err != nil {
 		return *err

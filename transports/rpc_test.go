@@ -69,7 +69,7 @@ func TestCallsCrossTwoGatewaysOverTLS(t *testing.T) {
 	if r := <-far.records; r.Conn.Facts.ALPN != "zap/1" || r.Method != 3 || r.Status != 404 {
 		t.Errorf("the second gateway saw %+v", r)
 	}
-	if r := <-near.records; r.Conn.Facts.ALPN != "" || r.Upstream != "zap-rpc+tls://"+last.Addr().String() || r.Status != 404 || r.In != 2 {
+	if r := <-near.records; r.Conn.Facts.ALPN != "" || r.Upstream.ClientText != "zap-rpc+tls://"+last.Addr().String() || r.Status != 404 || r.In != 2 {
 		t.Errorf("the first gateway saw %+v", r)
 	}
 }

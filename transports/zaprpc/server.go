@@ -175,7 +175,7 @@ func (c *Conn) begin(f *exchange.RPCFrame) error {
 	}
 	k, status, why := c.register(f, l, start)
 	if k == nil {
-		c.o.Router.RPCDone(&exchange.RPCRecord{Conn: c.info, Method: f.Method, Stream: f.Kind == exchange.RPCOpen, Status: status, Start: start, In: int64(len(f.Payload)), Upstream: l.conn.Info().ClientText})
+		c.o.Router.RPCDone(&exchange.RPCRecord{Conn: c.info, Method: f.Method, Stream: f.Kind == exchange.RPCOpen, Status: status, Start: start, In: int64(len(f.Payload)), Upstream: l.conn.Info()})
 		return c.refuse(promise, status, why)
 	}
 	c.o.Watch.Set(&c.entry, c.o.StreamIdle)
@@ -408,7 +408,7 @@ func (c *Conn) done(k *call, status uint32, err error) {
 func (c *Conn) record(k *call, status uint32, err error) {
 	c.o.Router.RPCDone(&exchange.RPCRecord{
 		Conn: c.info, Method: k.method, Stream: k.stream, Status: status, Start: k.start, Duration: time.Since(k.start),
-		In: k.in, Out: k.out, Upstream: k.lane.conn.Info().ClientText, Err: err,
+		In: k.in, Out: k.out, Upstream: k.lane.conn.Info(), Err: err,
 	})
 }
 

@@ -223,6 +223,22 @@ func (u *Upstream) drop(c *ClientConn) {
 	u.mu.Unlock()
 }
 
+// Retire implements exchange.RPCUpstream.
+func (u *Upstream) Retire() {
+	u.mu.Lock()
+	u.closed = true
+	var idle []*ClientConn
+	for at := range u.idle {
+		idle = append(idle, u.idle[at]...)
+		u.idle[at] = nil
+	}
+	u.mu.Unlock()
+	for _, c := range idle {
+		u.drop(c)
+		<-c.done
+	}
+}
+
 // Close ends all connections, leased ones too, and waits for their readers.
 func (u *Upstream) Close() {
 	u.mu.Lock()
