@@ -114,7 +114,7 @@ func (s *Server) settings(t *config.Tree, l *config.Listener, st *state) (transp
 	if set.TLS, err = listenerTLS(l, cfg, st, transports.ALPN(set.Protocols)); err != nil {
 		return set, fmt.Errorf("listener %s, tls %s: %w", l.Name, l.TLS, err)
 	}
-	if protos := transports.QUICALPN(set.Protocols); len(protos) > 0 {
+	if protos := transports.QUICALPN(set.Protocols); len(protos) > 0 && !l.Address.IsUnix() {
 		if set.QUIC, err = quicSettings(l, cfg, st, protos); err != nil {
 			return set, fmt.Errorf("listener %s, tls %s: %w", l.Name, l.TLS, err)
 		}

@@ -55,7 +55,7 @@ func (c *checker) address(l *Listener, path string, taken map[string]string) {
 	if slices.ContainsFunc(l.Protocols, func(p Protocol) bool { return p != H3 }) {
 		uses = append(uses, "tcp "+l.Address.String())
 	}
-	if l.Speaks(H3) {
+	if l.Speaks(H3) || l.Speaks(ZAP) && l.TLS != "" && !l.Address.IsUnix() {
 		uses = append(uses, "udp "+l.Address.String())
 	}
 	for _, use := range uses {

@@ -52,11 +52,15 @@ func NewDialer(scheme, address string, s DialSettings) (exchange.Dialer, error) 
 		d.network, d.zap = "unix", true
 	case "zap+tls":
 		d.secure, d.zap = true, true
-	case "h3":
+	case "h3", "zap+quic":
 		if s.TLS == nil {
 			return nil, noTLS(scheme, address)
 		}
-		return newQUICDialer(address, http3.ALPN, s), nil
+		alpn := http3.ALPN
+		if scheme != "h3" {
+			alpn = zap.ALPN
+		}
+		return newQUICDialer(address, alpn, s), nil
 	default:
 		return nil, fmt.Errorf("%w: %s", ErrScheme, scheme)
 	}

@@ -131,6 +131,7 @@ type inForce struct {
 	quic              *quic.Config // nil without QUIC, as is quicTLS
 	quicTLS           *tls.Config
 	speaks1, speaks2c bool
+	speaks3           bool
 	speaksZAP         bool
 	rpc               zaprpc.Options
 	speaksRPC         bool
@@ -276,6 +277,7 @@ func (l *Listener) Update(s Settings) {
 	f := &inForce{Settings: s}
 	for _, p := range s.Protocols {
 		f.speaks1 = f.speaks1 || p == H1
+		f.speaks3 = f.speaks3 || p == H3
 		f.speaks2c = f.speaks2c || p == H2C
 		f.speaksZAP = f.speaksZAP || p == ZAP
 		f.speaksRPC = f.speaksRPC || p == ZAPRPC && s.RPC != nil

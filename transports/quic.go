@@ -17,6 +17,7 @@ import (
 
 	"github.com/hanzoai/pqgw/handshake"
 	"github.com/hanzoai/pqgw/transports/http3"
+	"github.com/hanzoai/pqgw/transports/zap"
 )
 
 // QUICSettings are those of the protocols that run over QUIC (RFC 9000), on the UDP port
@@ -43,8 +44,11 @@ type QUICSettings struct {
 func QUICALPN(protocols []string) []string {
 	var ids []string
 	for _, have := range protocols {
-		if have == H3 {
+		switch have {
+		case H3:
 			ids = append(ids, http3.ALPN)
+		case ZAP:
+			ids = append(ids, zap.ALPN)
 		}
 	}
 	return ids
@@ -134,7 +138,7 @@ const altSvcAge = 24 * time.Hour
 
 // altSvc tells clients over TCP of HTTP/3, "" where there is none.
 func (l *Listener) altSvc(f *inForce) string {
-	if q := l.quic.Load(); q != nil && f.QUIC != nil && f.h3.Handler != nil {
+	if q := l.quic.Load(); q != nil && f.QUIC != nil && f.speaks3 {
 		return q.altSvc
 	}
 	return ""

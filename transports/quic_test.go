@@ -73,10 +73,10 @@ func newRig(t *testing.T, pq handshake.PQ, h handlerFunc, change func(*Settings)
 	}
 	r := &rig{metrics: telemetry.NewMetrics(telemetry.Build{}), log: new(syncBuffer)}
 	r.settings = Settings{
-		Protocols: []string{H3}, TLS: server(ALPN([]string{H1, H2})), Handler: h, Streams: 100,
+		Protocols: []string{H3, ZAP}, TLS: server(ALPN([]string{H1, H2})), Handler: h, Streams: 100,
 		Limits:           exchange.Limits{HeadBytes: 32 << 10, Fields: 128, BodyBytes: 1 << 30},
 		HandshakeTimeout: 5 * time.Second, HeadTimeout: 5 * time.Second, IdleTimeout: time.Minute, StreamIdle: time.Minute,
-		QUIC: &QUICSettings{TLS: server(QUICALPN([]string{H3})), RetryAbove: 1000},
+		QUIC: &QUICSettings{TLS: server(QUICALPN([]string{H3, ZAP})), RetryAbove: 1000},
 	}
 	if change != nil {
 		change(&r.settings)

@@ -13,6 +13,7 @@ import (
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/handshake"
 	"github.com/hanzoai/pqgw/transports/http3"
+	"github.com/hanzoai/pqgw/transports/zap"
 )
 
 // quicAttempt is a QUIC connection from its first packet to its end, as the
@@ -124,6 +125,8 @@ func (q *quicSide) serve(qc *quic.Conn, a *quicAttempt) {
 	switch qc.ConnectionState().TLS.NegotiatedProtocol {
 	case http3.ALPN:
 		q.serveHTTP3(qc, a)
+	case zap.ALPN:
+		q.serveZAPStreams(qc, a)
 	default:
 		_ = qc.CloseWithError(0, "")
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/handshake"
 	"github.com/hanzoai/pqgw/transports/http3"
+	"github.com/hanzoai/pqgw/transports/zap"
 )
 
 // quicDialer connects to an endpoint over QUIC.
@@ -18,6 +19,7 @@ type quicDialer struct {
 	settings DialSettings
 	tls      *tls.Config
 	h3       http3.ClientOptions
+	zap      zap.ClientOptions
 }
 
 // quicClient keeps a connection alive while a service thinks: what is silent for
@@ -34,6 +36,7 @@ func newQUICDialer(address, alpn string, s DialSettings) *quicDialer {
 	d := &quicDialer{address: address, settings: s, tls: s.TLS.Config(address).Clone()}
 	d.tls.NextProtos = []string{alpn}
 	d.h3 = http3.ClientOptions{Watch: s.Watch, Limits: s.Limits}
+	d.zap.Watch, d.zap.Limits = s.Watch, s.Limits
 	return d
 }
 
@@ -43,6 +46,10 @@ func (d *quicDialer) Dial(ctx context.Context) (exchange.ClientConn, error) {
 	qc, info, err := d.connect(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if info.Facts.ALPN == zap.ALPN {
+		info.Protocol = exchange.ZAP
+		return newZAPClient(qc, info, &d.zap), nil
 	}
 	info.Protocol = exchange.HTTP3
 	c, err := http3.NewClientConn(qc, info, &d.h3)

@@ -166,8 +166,10 @@ func (w *Watch) look(late, gone []*Entry) (_, _ []*Entry) {
 		}
 		if e.FD >= 0 {
 			w.asked = append(w.asked, e)
-		} else if e.Poll != nil && e.Poll() && e.ask.CompareAndSwap(since, 0) {
-			gone = append(gone, e)
+		} else if e.Poll != nil {
+			if is := e.Poll(); (is || since < 0) && e.ask.CompareAndSwap(since, 0) && is {
+				gone = append(gone, e)
+			}
 		}
 	}
 	if len(w.asked) > 0 {

@@ -236,7 +236,7 @@ const (
 func (c *Conn) drain() {
 	c.goAway(noLimit)
 	// Requests that the client sent before it knew arrive within a round trip.
-	if !c.pause(max(drainWaitMin, 2*c.qc.ConnectionStats().SmoothedRTT)) {
+	if !pause(max(drainWaitMin, 2*c.qc.ConnectionStats().SmoothedRTT), c.closed) {
 		return
 	}
 	c.mu.Lock()
@@ -251,34 +251,35 @@ func (c *Conn) drain() {
 			return
 		}
 	}
-	c.settle()
+	Settle(c.qc, c.closed)
 	c.Close()
 }
 
 // pause waits; false where the connection ended first.
-func (c *Conn) pause(d time.Duration) bool {
+func pause(d time.Duration, closed <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
-	case <-c.closed:
+	case <-closed:
 		return false
 	}
 }
 
-// settle waits until what was written last has arrived: closing a QUIC
-// connection drops what has not. Nothing tells of acknowledgements, but what
-// is lost is sent again within a few round trips; so silence of ours means it.
-func (c *Conn) settle() {
+// Settle waits until what was written last has arrived, or the connection is
+// over: closing a QUIC connection drops what has not. Nothing tells of acknowledgements, but what
+// is lost is sent again within a few round trips; so silence of ours means it. ZAP over
+// QUIC ends by it as well.
+func Settle(qc *quic.Conn, closed <-chan struct{}) {
 	sent := uint64(0)
 	for began := time.Now(); time.Since(began) < quietMax; {
-		stats := c.qc.ConnectionStats()
+		stats := qc.ConnectionStats()
 		if stats.PacketsSent == sent {
 			return
 		}
 		sent = stats.PacketsSent
-		if !c.pause(max(quietMin, 3*(stats.SmoothedRTT+4*stats.MeanDeviation))) {
+		if !pause(max(quietMin, 3*(stats.SmoothedRTT+4*stats.MeanDeviation)), closed) {
 			return
 		}
 	}

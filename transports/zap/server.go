@@ -107,6 +107,9 @@ func NewConn(s *stream.Stream, info *exchange.Conn, fd int, o *Options) *Conn {
 	c.answer.c = c
 	c.answer.sink.a = &c.answer
 	c.entry = deadline.Entry{Expire: c.wake, Gone: c.clientGone, FD: fd}
+	if g, ok := s.Sock.Conn.(interface{ Gone() bool }); ok {
+		c.entry.Poll = g.Gone // a stream of QUIC has no socket to ask
+	}
 	return c
 }
 
