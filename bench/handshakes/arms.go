@@ -17,12 +17,15 @@ const (
 	retried = "hrr"     // full, after a HelloRetryRequest
 	early   = "0-rtt"   // resumed, the request among the first packets
 
-	authMLDSA = "ML-DSA-65"
+	// authMLDSA: the server's certificate is ECDSA P-256, and after TLS's own
+	// handshake both sides prove an ML-DSA-65 identity, as on a hop.
+	authMLDSA = "ML-DSA-65 identity"
+	authECDSA = "ECDSA P-256"
 )
 
 var (
 	groups     = []tls.CurveID{tls.X25519, tls.CurveP256, tls.X25519MLKEM768, tls.SecP256r1MLKEM768, tls.SecP384r1MLKEM1024}
-	auths      = []string{"ECDSA P-256", "RSA 2048", "Ed25519", authMLDSA}
+	auths      = []string{authECDSA, "RSA 2048", "Ed25519", authMLDSA}
 	transports = []string{overTCP, overQUIC}
 	kinds      = []string{full, resumed, retried, early}
 )
@@ -46,12 +49,28 @@ func (t task) labels() map[string]string {
 // missing is why an arm cannot be measured with this toolchain, "" where it can.
 func (t task) missing() string {
 	switch {
-	case t.Auth == authMLDSA:
-		return "crypto/tls of this toolchain neither signs nor verifies with ML-DSA; its primitives are measured apart"
+	case t.Auth == authMLDSA && t.Kind == early:
+		return "an identity is proven over a finished handshake, so no request goes out as 0-RTT before it"
 	case t.Kind == retried && t.Group == tls.X25519MLKEM768:
 		return "crypto/tls always sends a share of X25519MLKEM768 where it offers it, so none of its clients needs a retry for it"
 	}
 	return ""
+}
+
+// certificate is the kind of key in the server's TLS certificate.
+func (t task) certificate() string {
+	if t.Auth == authMLDSA {
+		return authECDSA
+	}
+	return t.Auth
+}
+
+// protocol is what is agreed on by ALPN.
+func (t task) protocol() string {
+	if t.Auth == authMLDSA {
+		return handshake.WithIdentity([]string{alpn})[0]
+	}
+	return alpn
 }
 
 // wrongShare is the group that a client also offers and sends its share of,

@@ -51,15 +51,24 @@ type traffic struct {
 type client struct {
 	udp      *net.UDPConn
 	quic     *quic.Transport
+	proof    *handshake.Identity
 	sessions map[string][]*session
 }
 
-func openClient(context.Context, json.RawMessage) (map[string]bench.Verb, func(), error) {
+func openClient(_ context.Context, settings json.RawMessage) (map[string]bench.Verb, func(), error) {
+	var p identity.Proof
+	if err := json.Unmarshal(settings, &p); err != nil {
+		return nil, nil, err
+	}
+	proof, err := p.Identity()
+	if err != nil {
+		return nil, nil, err
+	}
 	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &client{udp: udp, quic: &quic.Transport{Conn: udp}, sessions: make(map[string][]*session)}
+	c := &client{udp: udp, quic: &quic.Transport{Conn: udp}, proof: proof, sessions: make(map[string][]*session)}
 	return map[string]bench.Verb{"prepare": c.prepare, "run": c.run}, func() {
 		_ = c.quic.Close()
 		_ = c.udp.Close()
@@ -162,7 +171,7 @@ func (o order) config() (*tls.Config, error) {
 	}
 	config := &tls.Config{
 		ServerName: identity.ServerName, RootCAs: roots, MinVersion: tls.VersionTLS13,
-		CurvePreferences: []tls.CurveID{o.Task.Group}, NextProtos: []string{alpn},
+		CurvePreferences: []tls.CurveID{o.Task.Group}, NextProtos: []string{o.Task.protocol()},
 	}
 	if o.Task.Kind == retried {
 		config.CurvePreferences = append(config.CurvePreferences, o.Task.wrongShare())
@@ -212,6 +221,10 @@ func (w *worker) onceTLS(ctx context.Context, kind string) (took time.Duration, 
 	if err := c.Handshake(); err != nil {
 		return 0, err
 	}
+	cs := c.ConnectionState()
+	if err := w.prove(ctx, c, &cs); err != nil {
+		return 0, err
+	}
 	if err := ask(c); err != nil {
 		return 0, err
 	}
@@ -221,7 +234,6 @@ func (w *worker) onceTLS(ctx context.Context, kind string) (took time.Duration, 
 			return 0, err
 		}
 	}
-	cs := c.ConnectionState()
 	if err := w.check(&cs, kind, false); err != nil {
 		return 0, err
 	}
@@ -289,12 +301,40 @@ func (w *worker) openQUIC(ctx context.Context, t *quic.Transport, kind string) (
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := c.OpenStreamSync(ctx)
+	s, err := w.firstStream(ctx, c)
 	if err != nil {
 		_ = c.CloseWithError(0, "")
 		return nil, nil, err
 	}
 	return c, s, nil
+}
+
+// firstStream is that for the request: identities are exchanged on one before.
+func (w *worker) firstStream(ctx context.Context, c *quic.Conn) (*quic.Stream, error) {
+	s, err := c.OpenStreamSync(ctx)
+	if err != nil || w.order.Task.Auth != authMLDSA {
+		return s, err
+	}
+	cs := c.ConnectionState().TLS
+	if err := w.prove(ctx, s, &cs); err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return c.OpenStreamSync(ctx)
+}
+
+// prove exchanges identities where the task asks for it.
+func (w *worker) prove(ctx context.Context, rw io.ReadWriter, cs *tls.ConnectionState) error {
+	if w.order.Task.Auth != authMLDSA {
+		return nil
+	}
+	peer, err := w.client.proof.Present(ctx, rw, cs, identity.ServerName)
+	if err == nil && peer != identity.ServerName {
+		err = fmt.Errorf("the server is %s", peer)
+	}
+	return err
 }
 
 // closingWrite ends the stream with the request.
@@ -340,8 +380,8 @@ func (w *worker) check(cs *tls.ConnectionState, kind string, used0RTT bool) erro
 	if len(cs.VerifiedChains) == 0 {
 		return errors.New("the certificate was not verified")
 	}
-	if name := handshake.KeyName(cs.PeerCertificates[0].PublicKey); name != t.Auth {
-		return fmt.Errorf("authenticated by %s, wanted %s", name, t.Auth)
+	if name := handshake.KeyName(cs.PeerCertificates[0].PublicKey); name != t.certificate() {
+		return fmt.Errorf("authenticated by %s, wanted %s", name, t.certificate())
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func sumOfParts(s *bench.Session, parts, whole *bench.ExperimentData) {
 			{Kind: bench.Stack, Title: "Client CPU of a full handshake by primitive (µs)", Metric: "cpu", X: "group", Series: "role", Where: map[string]string{"side": "client"}},
 		},
 	}
-	const auth = "ECDSA P-256"
+	const auth = authECDSA
 	for _, side := range []string{"server", "client"} {
 		for _, g := range groups {
 			c := whole.Find(task{overTCP, g, auth, full}.labels())
@@ -115,33 +115,36 @@ func partCells(side string, g tls.CurveID, auth string, total float64, parts *be
 	return out
 }
 
-// postQuantumPart tabulates what each hybrid group costs beside X25519 in the
-// same run.
+// postQuantumPart tabulates what each hybrid group costs beside X25519, and
+// each authentication beside ECDSA P-256, in the same run.
 func postQuantumPart(s *bench.Session, whole *bench.ExperimentData) {
-	t := bench.Table{
-		Title:   "What post-quantum key exchange adds to a handshake, beside X25519 (ratio of CPU, with its interval)",
-		Columns: []string{"transport", "authentication", "kind", "group", "server CPU", "client CPU", "bytes to server", "bytes to client"},
-	}
-	for _, base := range matrix() {
-		if base.Group != tls.X25519 {
-			continue
+	columns := []string{"transport", "authentication", "kind", "group", "server CPU", "client CPU", "bytes to server", "bytes to client"}
+	exchange := bench.Table{Title: "What post-quantum key exchange adds to a handshake, beside X25519 (ratio of CPU, with its interval)", Columns: columns}
+	proof := bench.Table{Title: "What an authentication adds to a handshake, beside ECDSA P-256, all with X25519MLKEM768", Columns: columns}
+	for _, t := range matrix() {
+		if base := t; handshake.PQGroup(t.Group) {
+			base.Group = tls.X25519
+			addBeside(&exchange, whole, t, base)
 		}
-		for _, g := range groups {
-			other := base
-			if other.Group = g; !handshake.PQGroup(g) {
-				continue
-			}
-			a, b := whole.Find(other.labels()), whole.Find(base.labels())
-			if a == nil || b == nil || len(a.Samples) == 0 || len(b.Samples) == 0 {
-				continue
-			}
-			t.Rows = append(t.Rows, []string{
-				base.Transport, base.Auth, base.Kind, handshake.GroupName(g), ratio(a, b, serverCPU), ratio(a, b, clientCPU),
-				more(a, b, "bytes_up"), more(a, b, "bytes_down"),
-			})
+		if base := t; t.Group == tls.X25519MLKEM768 && t.Auth != authECDSA {
+			base.Auth = authECDSA
+			addBeside(&proof, whole, t, base)
 		}
 	}
-	s.Table(t)
+	s.Table(exchange)
+	s.Table(proof)
+}
+
+// addBeside adds a row for a task beside another, unless one was not measured.
+func addBeside(to *bench.Table, whole *bench.ExperimentData, t, base task) {
+	a, b := whole.Find(t.labels()), whole.Find(base.labels())
+	if a == nil || b == nil || len(a.Samples) == 0 || len(b.Samples) == 0 {
+		return
+	}
+	to.Rows = append(to.Rows, []string{
+		t.Transport, t.Auth, t.Kind, handshake.GroupName(t.Group), ratio(a, b, serverCPU), ratio(a, b, clientCPU),
+		more(a, b, "bytes_up"), more(a, b, "bytes_down"),
+	})
 }
 
 func ratio(a, b *bench.Cell, metric string) string {

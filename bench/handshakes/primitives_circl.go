@@ -34,12 +34,12 @@ func circlPrimitives() []primitive {
 		)
 	}
 	return append(out,
-		primitive{libCircl, authMLDSA, sign, func() (func() error, error) {
+		primitive{libCircl, "ML-DSA-65", sign, func() (func() error, error) {
 			_, key, err := mldsa65.GenerateKey(rand.Reader)
 			signature := make([]byte, mldsa65.SignatureSize)
 			return func() error { return mldsa65.SignTo(key, message130, nil, true, signature) }, err
 		}},
-		primitive{libCircl, authMLDSA, verify, circlVerify},
+		primitive{libCircl, "ML-DSA-65", verify, circlVerify},
 	)
 }
 

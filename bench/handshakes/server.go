@@ -32,6 +32,8 @@ const (
 	request = "ask\n"
 	answer  = "body\n"
 	alpn    = "pqgw-bench"
+	// clientName is in the client's identity, where it has one.
+	clientName = "client.bench.test"
 	// patience bounds one operation: a retransmission over the longest relay fits.
 	patience = 20 * time.Second
 )
@@ -39,6 +41,7 @@ const (
 // serverSettings say what to listen with: every group with every identity.
 type serverSettings struct {
 	Identities map[string]identity.Identity `json:"identities"` // by authentication
+	Proof      identity.Proof               `json:"proof"`      // where that is authMLDSA
 }
 
 // place is where a group and an authentication are served.
@@ -56,6 +59,7 @@ type server struct {
 	places []place
 	closes []func() error
 	wg     sync.WaitGroup // everything that runs
+	proof  *handshake.Identity
 
 	mu      sync.Mutex
 	idle    *sync.Cond
@@ -71,6 +75,10 @@ func openServer(ctx context.Context, settings json.RawMessage) (map[string]bench
 	v := new(server)
 	v.ctx, v.cancel = context.WithCancel(ctx)
 	v.idle = sync.NewCond(&v.mu)
+	var err error
+	if v.proof, err = s.Proof.Identity(); err != nil {
+		return nil, nil, err
+	}
 	for auth, id := range s.Identities {
 		for _, g := range groups {
 			if err := v.listen(g, auth, id); err != nil {
@@ -98,7 +106,7 @@ func (v *server) listen(group tls.CurveID, auth string, id identity.Identity) er
 	if err != nil {
 		return fmt.Errorf("%s: %w", auth, err)
 	}
-	rules, err := handshake.NewServer(handshake.Settings{Sources: []handshake.Source{source}, Groups: []tls.CurveID{group}, NextProtos: []string{alpn}})
+	rules, err := handshake.NewServer(handshake.Settings{Sources: []handshake.Source{source}, Groups: []tls.CurveID{group}, NextProtos: []string{task{Auth: auth}.protocol()}})
 	if err != nil {
 		return err
 	}
@@ -107,7 +115,7 @@ func (v *server) listen(group tls.CurveID, auth string, id identity.Identity) er
 		return err
 	}
 	v.closes = append(v.closes, tcp.Close)
-	v.wg.Go(func() { v.acceptTCP(tcp, rules) })
+	v.wg.Go(func() { v.acceptTCP(tcp, rules, auth == authMLDSA) })
 	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return err
@@ -118,28 +126,34 @@ func (v *server) listen(group tls.CurveID, auth string, id identity.Identity) er
 	if err != nil {
 		return err
 	}
-	v.wg.Go(func() { v.acceptQUIC(l) })
+	v.wg.Go(func() { v.acceptQUIC(l, auth == authMLDSA) })
 	v.places = append(v.places, place{Group: group, Auth: auth, TCP: tcp.Addr().String(), UDP: udp.LocalAddr().String()})
 	return nil
 }
 
-func (v *server) acceptTCP(l net.Listener, rules *handshake.Server) {
+func (v *server) acceptTCP(l net.Listener, rules *handshake.Server, prove bool) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
 			return
 		}
 		v.begin()
-		v.wg.Go(func() { v.finish(v.serveTLS(c, rules)) })
+		v.wg.Go(func() { v.finish(v.serveTLS(c, rules, prove)) })
 	}
 }
 
-func (v *server) serveTLS(raw net.Conn, rules *handshake.Server) error {
+func (v *server) serveTLS(raw net.Conn, rules *handshake.Server, prove bool) error {
 	defer raw.Close()
 	_ = raw.SetDeadline(time.Now().Add(patience))
 	c := rules.Conn(raw)
 	if _, err := rules.Handshake(v.ctx, c); err != nil {
 		return err
+	}
+	if prove {
+		cs := c.ConnectionState()
+		if err := v.prove(c, &cs); err != nil {
+			return err
+		}
 	}
 	if err := answerOn(c); err != nil {
 		return err
@@ -151,23 +165,28 @@ func (v *server) serveTLS(raw net.Conn, rules *handshake.Server) error {
 	return err
 }
 
-func (v *server) acceptQUIC(l *quic.EarlyListener) {
+func (v *server) acceptQUIC(l *quic.EarlyListener, prove bool) {
 	for {
 		c, err := l.Accept(v.ctx)
 		if err != nil {
 			return
 		}
 		v.begin()
-		v.wg.Go(func() { v.finish(v.serveQUIC(c)) })
+		v.wg.Go(func() { v.finish(v.serveQUIC(c, prove)) })
 	}
 }
 
-func (v *server) serveQUIC(c *quic.Conn) error {
+func (v *server) serveQUIC(c *quic.Conn, prove bool) error {
 	ctx, cancel := context.WithTimeout(v.ctx, patience)
 	defer cancel()
 	s, err := c.AcceptStream(ctx)
 	if err != nil {
 		return err
+	}
+	if prove {
+		if s, err = v.proveQUIC(ctx, c, s); err != nil {
+			return err
+		}
 	}
 	if err := answerOn(s); err != nil {
 		return err
@@ -181,6 +200,32 @@ func (v *server) serveQUIC(c *quic.Conn) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// prove exchanges identities and holds the client to its name.
+func (v *server) prove(rw io.ReadWriter, cs *tls.ConnectionState) error {
+	peer, err := v.proof.Accept(rw, cs)
+	if err == nil && peer != clientName {
+		err = fmt.Errorf("the client is %s", peer)
+	}
+	return err
+}
+
+// proveQUIC exchanges identities on the first stream and returns the second.
+func (v *server) proveQUIC(ctx context.Context, c *quic.Conn, first *quic.Stream) (*quic.Stream, error) {
+	select { // the connection was handed over before its handshake was done
+	case <-c.HandshakeComplete():
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	cs := c.ConnectionState().TLS
+	if err := v.prove(first, &cs); err != nil {
+		return nil, err
+	}
+	if err := first.Close(); err != nil {
+		return nil, err
+	}
+	return c.AcceptStream(ctx)
 }
 
 func answerOn(rw io.ReadWriter) error {

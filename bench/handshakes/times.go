@@ -53,7 +53,7 @@ func (l *lab) timeExperiment() bench.Experiment {
 				if kind == early && transport != overQUIC {
 					continue
 				}
-				e.Arms = append(e.Arms, l.timeArm(task{Transport: transport, Group: group, Auth: "ECDSA P-256", Kind: kind}))
+				e.Arms = append(e.Arms, l.timeArm(task{Transport: transport, Group: group, Auth: authECDSA, Kind: kind}))
 			}
 		}
 	}
