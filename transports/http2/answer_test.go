@@ -117,7 +117,7 @@ func TestAClientThatHoldsItsBodyBackIsAskedForIt(t *testing.T) {
 			got := ""
 			req, _ := http.NewRequest(http.MethodPost, "http://"+s.addr+"/", strings.NewReader("held back"))
 			req.Header.Set("Expect", "100-continue")
-			req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+			req = req.WithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 				Got100Continue: func() { got += "continue " },
 			}))
 			tr := transport(t)

@@ -55,7 +55,9 @@ func benchServe(b *testing.B, secure bool, width, size int, h exchange.Handler) 
 	go func() { done <- Serve(ours, &exchange.Conn{Protocol: exchange.HTTP2}, o) }()
 	defer func() {
 		theirs.Close()
-		<-done
+		if err := <-done; err != nil {
+			b.Log(err)
+		}
 	}()
 	fields := block(append(requestFields, "user-agent", "bench/1", "accept", "*/*", "authorization", "Bearer abcdefghijklmnopqrstuvwxyz")...)
 	hello := appendFrameHeader([]byte(preface), settingLen, frameSettings, 0, 0)

@@ -26,6 +26,9 @@ const (
 	// framesPerStream is what an exchange may need beside its own frames: windows,
 	// pings of clients that measure.
 	framesPerStream = 16
+	// framesPerData is how many a peer may need for a DATA frame of ours: windows, and the pings
+	// by which gRPC measures the way.
+	framesPerData   = 4
 	resetsPerSecond = 20
 	// DefaultMaxResets is how many streams may be reset in a burst.
 	DefaultMaxResets = 200
@@ -70,7 +73,7 @@ func (b *budget) refill() {
 	now := time.Now()
 	seconds := now.Sub(b.refilled).Seconds()
 	done, sent := b.c.done.Load(), b.c.sentFrames.Load()
-	b.frames = min(maxFrames, b.frames+int(seconds*framesPerSecond)+b.opened*framesPerStream+int(sent-b.sent)*2)
+	b.frames = min(maxFrames, b.frames+int(seconds*framesPerSecond)+(b.opened+int(done-b.done))*framesPerStream+int(sent-b.sent)*framesPerData)
 	b.streams = min(b.maxReset, b.streams+int(seconds*resetsPerSecond)+int(done-b.done))
 	b.refilled, b.opened, b.done, b.sent = now, 0, done, sent
 }

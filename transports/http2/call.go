@@ -77,10 +77,11 @@ func (k *call) cancel(reason error) {
 	if s == nil {
 		return
 	}
-	s.in.breakOff(reason)
+	owed := s.in.breakOff(reason)
 	if s.c.kill(&s.stream, reason, Cancel) {
 		s.c.out.flush()
 	}
+	s.credit(0, owed)
 	s.unref()
 }
 

@@ -10,7 +10,7 @@ type chunk struct {
 
 // chunkSizes are the sizes memory comes in. A body that outgrows one moves to
 // the next; the largest holds a stream's whole window.
-var chunkSizes = [...]int{4 << 10, 16 << 10, 64 << 10, 256 << 10}
+var chunkSizes = [...]int{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
 
 var chunkPools [len(chunkSizes)]sync.Pool
 

@@ -213,6 +213,9 @@ func (c *ClientConn) idle(id uint32) bool { return id%2 == 0 || id >= c.next }
 // bodyEnded implements endpoint.
 func (c *ClientConn) bodyEnded(*stream) {}
 
+// tookData implements endpoint.
+func (c *ClientConn) tookData() {}
+
 // refuseBody implements endpoint.
 func (c *ClientConn) refuseBody(*stream, *exchange.Refusal) bool { return false }
 
@@ -289,7 +292,7 @@ func (c *ClientConn) sweep() time.Duration {
 	}
 	ask, silent := c.askAlive(now)
 	next := c.period
-	if c.open == 0 && c.out.writing.Load() == 0 {
+	if c.open == 0 && !c.out.busy() {
 		next = never
 	}
 	c.mu.Unlock()

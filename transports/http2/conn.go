@@ -1,7 +1,6 @@
 package http2
 
 import (
-	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -55,6 +54,8 @@ type conn struct {
 	period     time.Duration // between looks at the deadlines
 	asleep     bool          // the timer is set for an idle connection
 	work       sync.WaitGroup
+	stuckWrite int64 // the write that was under way at the last look
+	stuckSince int64
 
 	tableCut atomic.Bool // the peer wants a smaller table: say so in the next block
 }
@@ -67,6 +68,8 @@ type endpoint interface {
 	idle(id uint32) bool
 	// refuseBody answers a request whose body is at fault; false where it is too late.
 	refuseBody(s *stream, r *exchange.Refusal) bool
+	// tookData tells that DATA has been taken in.
+	tookData()
 	// bodyEnded tells that the peer has ended the body of s.
 	bodyEnded(s *stream)
 	// unlisted tells that s has left the streams. Under mu.
@@ -84,7 +87,7 @@ func (c *conn) init(nc net.Conn, end endpoint) {
 	c.nc, c.end = nc, end
 	c.start = time.Now()
 	c.clock.Store(1)
-	c.out.init(nc, &c.clock)
+	c.out.init(nc)
 	c.in.init(nc)
 	c.dec.allowed, c.dec.tab.max = defaultTableSize, defaultTableSize
 	c.streams = make(map[uint32]*stream)
@@ -133,10 +136,16 @@ func (c *conn) rouse() {
 	}
 }
 
-// checkWrite ends the connection where a write has waited for too long.
+// checkWrite ends the connection where one write has waited for too long.
 func (c *conn) checkWrite() {
-	since := c.out.writing.Load()
-	if c.writeTimeout > 0 && since > 0 && c.clock.Load()-since > int64(c.writeTimeout) {
+	now, n := c.clock.Load(), c.out.writes.Load()
+	c.mu.Lock()
+	if n&1 == 0 || n != c.stuckWrite {
+		c.stuckWrite, c.stuckSince = n, now
+	}
+	stuck := c.writeTimeout > 0 && now-c.stuckSince > int64(c.writeTimeout)
+	c.mu.Unlock()
+	if stuck {
 		c.out.fail(errWriteTimeout)
 		c.nc.Close()
 	}
@@ -333,68 +342,4 @@ func (c *conn) die(err error) {
 		c.lose(s, err, noReset)
 		s.unref()
 	}
-}
-
-// linger lets what was sent last arrive: a socket that is closed with input
-// unread resets the connection, and what is under way to the peer is lost.
-func (c *conn) linger() {
-	w, ok := c.nc.(interface{ CloseWrite() error })
-	if !ok || w.CloseWrite() != nil {
-		return
-	}
-	// A peer that keeps sending is not listened to for longer than this.
-	c.nc.SetReadDeadline(time.Now().Add(lingerTime))
-	var buf [512]byte
-	for total := 0; total < lingerBytes; {
-		n, err := c.nc.Read(buf[:])
-		if err != nil {
-			return
-		}
-		total += n
-	}
-}
-
-const (
-	lingerTime  = 500 * time.Millisecond
-	lingerBytes = 1 << 20
-	goAwayTime  = time.Second
-)
-
-// sayGoAway sends GOAWAY for an error of the peer's and what waits before it.
-// The reader is done when this is called.
-func (c *conn) sayGoAway(last uint32, err error) {
-	var e *ConnError
-	if !errors.As(err, &e) || e.Remote {
-		return
-	}
-	c.nc.SetWriteDeadline(time.Now().Add(goAwayTime))
-	if c.out.end(appendGoAway(c.out.begin(), last, e.Code, e.Reason)) == nil {
-		c.out.flushWait()
-	}
-}
-
-// recentStreams remembers the last streams that we reset: frames for them
-// were sent before the peer knew, and are no fault.
-type recentStreams struct {
-	ids  []uint32 // made when there is something to remember
-	next int
-}
-
-const maxRecent = 256
-
-func (r *recentStreams) add(id uint32) {
-	if r.ids == nil {
-		r.ids = make([]uint32, maxRecent)
-	}
-	r.ids[r.next%maxRecent] = id
-	r.next++
-}
-
-func (r *recentStreams) has(id uint32) bool {
-	for _, v := range r.ids {
-		if v == id {
-			return true
-		}
-	}
-	return false
 }

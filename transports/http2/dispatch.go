@@ -59,6 +59,7 @@ func (s *serverStream) lost(error) {
 	s.dispatched = true
 	s.sc.mu.Unlock()
 	if drop {
+		s.c.credit(0, 0, s.in.discard())
 		s.unref() // no worker will
 		return
 	}
@@ -71,9 +72,16 @@ func (c *Conn) headers(id uint32, block []byte, end, selfDep bool) error {
 		return connErr(ProtocolError, "the client opened a stream with an even number")
 	}
 	c.mu.Lock()
-	s, known, recent, final := c.streams[id], id <= c.last, c.recent.has(id), c.drain >= drainFinal
-	if s != nil {
+	s, known, final := c.streams[id], id <= c.seen, c.drain >= drainFinal
+	recent := known && s == nil && c.recent.has(id)
+	switch {
+	case s != nil:
 		s.refs.Add(1)
+	case !known:
+		c.seen = id
+		if final { // what follows on it is thrown away, too
+			c.recent.add(id)
+		}
 	}
 	c.mu.Unlock()
 	switch {
@@ -185,7 +193,9 @@ func (c *Conn) openStream(s *serverStream, end bool) {
 	c.mu.Lock()
 	c.streams[s.id] = &s.stream
 	shut := c.o.MaxRequests > 0 && c.requests >= c.o.MaxRequests
-	if !s.awaits {
+	if s.awaits {
+		c.awaiting++
+	} else {
 		c.dispatch(s)
 	}
 	c.mu.Unlock()
@@ -209,7 +219,28 @@ func (c *Conn) expectBody(s *serverStream) {
 		s.in.first = s
 		return
 	}
-	s.awaits = s.x.Refusal == nil && q.Length >= 0 && q.Length <= wholeBody
+	s.awaits = s.x.Refusal == nil && q.Length >= 0 && q.Length <= min(wholeBody, c.streamWindow) && !c.pressed()
+}
+
+// pressed tells whether the connection's window runs short, so that bodies must
+// be read while they come.
+func (c *Conn) pressed() bool { return c.recvWindow.Load() < c.connWindow/2 }
+
+// tookData implements endpoint. Where what is held for streams that wait for the
+// rest of their bodies has used the connection's window up, they are dispatched: none
+// might ever be complete.
+func (c *Conn) tookData() {
+	if c.awaiting == 0 || !c.pressed() {
+		return
+	}
+	c.mu.Lock()
+	for _, st := range c.streams {
+		if s := st.own.(*serverStream); s.awaits && !s.dispatched {
+			c.dispatch(s)
+		}
+	}
+	c.mu.Unlock()
+	c.awaiting = 0
 }
 
 // refuseBody implements endpoint: an exchange that has not been dispatched yet is
@@ -217,13 +248,15 @@ func (c *Conn) expectBody(s *serverStream) {
 func (c *Conn) refuseBody(st *stream, r *exchange.Refusal) bool {
 	s := st.own.(*serverStream)
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if s.dispatched || c.dead != nil {
+		c.mu.Unlock()
 		return false
 	}
-	s.in.discard()
+	owed := s.in.discard()
 	s.refuse(r)
 	c.dispatch(s)
+	c.mu.Unlock()
+	c.credit(0, 0, owed)
 	return true
 }
 

@@ -396,3 +396,38 @@ func TestAConnectionEndsInGoodOrderAfterItsLastRequest(t *testing.T) {
 		t.Errorf("the connection ended with %v", p.err)
 	}
 }
+
+func TestBodiesThatWaitForTheirRestGetIt(t *testing.T) {
+	const streams, size = 20, 60_000 // gathered, they would need far more than the connection's window
+	o := &Options{ConnWindow: 100_000, Handler: handlerFunc(func(x *exchange.Exchange) {
+		n := 0
+		for {
+			p, err := x.Body.Next()
+			n += len(p)
+			if err != nil {
+				break
+			}
+		}
+		text(x, 200, fmt.Sprint(n))
+	})}
+	p := fakeClient(t, o)
+	window := initialWindow
+	for i := range uint32(streams) {
+		p.head(2*i+1, false, append(requestFields, "content-length", fmt.Sprint(size))...)
+	}
+	for sent := 0; sent < size; sent += 6000 { // all of them at the same pace
+		for i := range uint32(streams) {
+			for window < 6000 {
+				p.next("credit", func(f frame) bool {
+					if f.typ == frameWindowUpdate && f.stream == 0 {
+						window += int(be32(f.payload))
+						return true
+					}
+					return false
+				})
+			}
+			window -= 6000
+			p.write(appendData(nil, 2*i+1, make([]byte, 6000), sent+6000 == size))
+		}
+	}
+}

@@ -26,6 +26,7 @@ type inbound struct {
 	err     error // instead of more bytes
 	closed  bool  // nobody will read: what comes is thrown away
 	waiting bool  // the consumer waits
+	parts   bool  // it was told that the body is not whole
 	window  int64 // what the peer may still send
 	owed    int64 // read and not yet given back
 	total   int64 // bytes of body received
@@ -48,7 +49,7 @@ func (in *inbound) reset() {
 	in.cur.release()
 	in.next.release()
 	in.cur, in.next, in.off = nil, nil, 0
-	in.end, in.err, in.closed, in.waiting = false, nil, false, false
+	in.end, in.err, in.closed, in.waiting, in.parts = false, nil, false, false, false
 	in.owed, in.total, in.limit, in.trailed, in.moved, in.first = 0, 0, 0, false, nil, nil
 }
 
@@ -110,16 +111,21 @@ func cutBy(err error) error {
 	return err
 }
 
-// breakOff lets the consumer learn err at once; what it has not read is lost.
-func (in *inbound) breakOff(err error) {
+// breakOff lets the consumer learn err at once. What it has not read is lost; the
+// connection is owed as much.
+func (in *inbound) breakOff(err error) (owed int) {
 	in.mu.Lock()
+	defer in.mu.Unlock()
 	if !in.closed {
 		in.err, in.end = cutBy(err), false
+		if in.next != nil {
+			owed = len(in.next.b)
+		}
 		in.next.release()
 		in.next = nil
 	}
 	in.ready.Broadcast()
-	in.mu.Unlock()
+	return owed
 }
 
 // take accounts for a frame of n bytes; false where it is more than the window
@@ -165,11 +171,14 @@ func (in *inbound) left() int {
 	return n
 }
 
-// Whole implements exchange.Source.
+// Whole implements exchange.Source. A body that was not whole when it was first
+// asked for is streamed, whatever comes meanwhile: who has begun to stream it
+// counts on that.
 func (in *inbound) Whole() ([]byte, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if !in.end || in.err != nil || in.closed || in.trailed {
+	if in.parts || !in.end || in.err != nil || in.closed || in.trailed {
+		in.parts = true
 		return nil, false
 	}
 	if in.moved != nil { // who takes the whole does not come back for it
@@ -185,6 +194,7 @@ func (in *inbound) Whole() ([]byte, bool) {
 	case in.next == nil || len(in.next.b) == 0:
 		return in.cur.b[in.off:], true
 	}
+	in.parts = true
 	return nil, false
 }
 

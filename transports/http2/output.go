@@ -42,12 +42,11 @@ type output struct {
 
 	pending atomic.Bool // buf is not nil
 	token   sync.Mutex
-	writing atomic.Int64 // coarse time since when a write has been under way; 0 for none
-	clock   *atomic.Int64
+	writes  atomic.Int64 // begun and ended: odd while one is under way
 }
 
-func (o *output) init(nc net.Conn, clock *atomic.Int64) {
-	o.nc, o.clock = nc, clock
+func (o *output) init(nc net.Conn) {
+	o.nc = nc
 	under := nc
 	if t, ok := nc.(interface{ NetConn() net.Conn }); ok {
 		under = t.NetConn()
@@ -171,9 +170,9 @@ func (o *output) write() {
 		o.buf, o.control = nil, 0
 		o.pending.Store(false)
 		o.mu.Unlock()
-		o.writing.Store(o.clock.Load())
+		o.writes.Add(1)
 		err := o.send(b.b)
-		o.writing.Store(0)
+		o.writes.Add(1)
 		o.recycle(b)
 		if err != nil {
 			o.fail(err)
@@ -193,6 +192,9 @@ func (o *output) send(b []byte) error {
 	}
 	return err
 }
+
+// busy tells whether a write is under way.
+func (o *output) busy() bool { return o.writes.Load()&1 == 1 }
 
 // fail lets every later frame be refused with err.
 func (o *output) fail(err error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -112,7 +113,7 @@ func (p *peer) next(what string, ok func(f frame) bool) frame {
 		}
 		if p.err != nil {
 			p.t.Errorf("no %s: %v", what, p.err)
-			return frame{}
+			runtime.Goexit() // whichever goroutine of the test this is
 		}
 		p.change.Wait()
 	}

@@ -54,7 +54,13 @@ func (c *conn) readFrame() error {
 // startPartial notes the time where a frame has begun and not all of it has come:
 // heads must not trickle.
 func (c *conn) startPartial(f frameHeader) {
-	if c.in.w-c.in.r >= frameHeaderLen+f.length || c.partial.Load() != 0 {
+	if c.in.w-c.in.r < frameHeaderLen+f.length {
+		c.notePartial()
+	}
+}
+
+func (c *conn) notePartial() {
+	if c.partial.Load() != 0 {
 		return
 	}
 	c.mu.Lock()
@@ -65,9 +71,7 @@ func (c *conn) startPartial(f frameHeader) {
 
 func (c *conn) endPartial() {
 	if c.blockID != 0 {
-		if c.partial.Load() == 0 {
-			c.partial.Store(c.clock.Load())
-		}
+		c.notePartial()
 	} else if c.partial.Load() != 0 {
 		c.partial.Store(0)
 	}
@@ -144,6 +148,7 @@ func (c *conn) readData(f frameHeader) error {
 	if f.has(flagEndStream) {
 		c.bodyEnd(s)
 	}
+	c.end.tookData()
 	return nil
 }
 

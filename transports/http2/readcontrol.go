@@ -47,6 +47,7 @@ func (c *conn) readReset(f frameHeader, p []byte) error {
 	if err := c.budget.spendReset(); err != nil {
 		return err
 	}
+	c.added = true
 	c.lose(s, &StreamError{Code: ErrCode(be32(p)), Remote: true}, noReset)
 	return nil
 }

@@ -46,8 +46,8 @@ type Options struct {
 // Defaults of Options.
 const (
 	DefaultMaxStreams   = 250
-	DefaultStreamWindow = 256 << 10
-	DefaultConnWindow   = 1 << 20
+	DefaultStreamWindow = 512 << 10
+	DefaultConnWindow   = 2 << 20
 )
 
 // Conn is the server's side of one connection. Serve runs it; Shutdown and Close
@@ -57,9 +57,11 @@ type Conn struct {
 	o          *Options
 	info       *exchange.Conn
 	maxStreams int
+	awaiting   int // streams that began to wait for a body since none did; the reader's own
 
 	// Under mu.
-	last      uint32 // highest stream opened by the client
+	last      uint32 // highest stream that is or was served
+	seen      uint32 // highest stream that the client has opened
 	open      int    // streams that count against maxStreams
 	requests  int
 	idleSince int64
@@ -298,7 +300,7 @@ func (c *Conn) goAway(uint32, ErrCode, string) {}
 func (c *Conn) setting(settingID, uint32) {}
 
 // idle implements endpoint: the client opens the odd streams, in order.
-func (c *Conn) idle(id uint32) bool { return id > c.last || id%2 == 0 }
+func (c *Conn) idle(id uint32) bool { return id > c.seen || id%2 == 0 }
 
 // unlisted implements endpoint.
 func (c *Conn) unlisted(*stream) {

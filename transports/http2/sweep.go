@@ -33,7 +33,7 @@ func (c *Conn) sweep() time.Duration {
 	idleFor := time.Duration(now - c.idleSince)
 	expired := quiet && c.drain == drainNot && c.o.IdleTimeout > 0 && idleFor >= c.o.IdleTimeout
 	further := c.drain == drainAsked && now-c.drainAt > int64(drainWait)
-	asleep := quiet && c.workers == 0 && c.drain == drainNot && c.partial.Load() == 0 && c.out.writing.Load() == 0
+	asleep := quiet && c.workers == 0 && c.drain == drainNot && c.partial.Load() == 0 && !c.out.busy()
 	c.mu.Unlock()
 	for _, l := range list {
 		c.expire(l)
@@ -100,4 +100,5 @@ func (c *Conn) expire(l late) {
 	if !c.refuseBody(&l.s.stream, exchange.RefuseSlowBody) {
 		l.s.in.fail(l.err)
 	}
+	c.out.flush()
 }
