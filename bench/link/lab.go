@@ -2,6 +2,7 @@ package link
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"time"
 )
@@ -77,4 +78,31 @@ func (s Spec) burst() int64 {
 // loss-based congestion control fills the line.
 func (s Spec) queue() int64 {
 	return s.burst() + int64(float64(s.Rate)/8*max(queueTime, s.RTT).Seconds())
+}
+
+// Describe tells readers what the lab is.
+func (s Spec) Describe() string {
+	rtt := "veth's own round trip time"
+	if s.RTT > 0 {
+		rtt = "a round trip time of " + s.RTT.String()
+	}
+	return fmt.Sprintf("%d hosts, %d link(s) of %s by %s with %s, MTU %d, %s", s.Hosts, s.Links, s.Rate.String(), s.Shaper, rtt, s.MTU, s.Congestion)
+}
+
+// Reach gives the addresses by which others reach a listener on a host: one
+// for each link towards the gateway, so that load spreads over all of them.
+func (s Spec) Reach(host, listener string) []string {
+	_, port, err := net.SplitHostPort(listener)
+	if err != nil {
+		return nil
+	}
+	links := 1
+	if host == Gateway {
+		links = s.Links
+	}
+	var out []string
+	for i := range links {
+		out = append(out, net.JoinHostPort(s.Addr(host, i).String(), port))
+	}
+	return out
 }

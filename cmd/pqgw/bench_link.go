@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -147,11 +146,7 @@ func writeLink(w io.Writer, s *link.Status) error {
 		}
 		return nil
 	}
-	rtt := "veth's own round trip time"
-	if s.RTT > 0 {
-		rtt = "round trip time " + s.RTT.Round(time.Microsecond).String()
-	}
-	fmt.Fprintf(w, "%s: %d hosts, %s by %s, %s, MTU %d, %s\n", s.Name, s.Hosts, s.Rate.String(), s.Shaper, rtt, s.MTU, s.Congestion)
+	fmt.Fprintf(w, "%s: %s\n", s.Name, s.Describe())
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, e := range s.Ends {
 		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\n", s.Namespace(e.Host), e.Name, e.Address, e.Qdisc)

@@ -28,6 +28,9 @@ func open(_ context.Context, settings json.RawMessage) (map[string]bench.Verb, f
 	if err != nil {
 		return nil, nil, err
 	}
+	if tree.AccessLog == config.AccessLogStdout {
+		tree.AccessLog = config.AccessLogOff // stdout is where the bench is answered
+	}
 	s, err := pqgw.Start(pqgw.Options{
 		Load:   func() (*pqgw.Loaded, error) { return &pqgw.Loaded{Tree: tree, Warnings: warnings}, nil },
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -43,5 +46,5 @@ func open(_ context.Context, settings json.RawMessage) (map[string]bench.Verb, f
 		return out, nil
 	}
 	// Nothing of worth is under way when a bench ends: its process is stopped.
-	return map[string]bench.Verb{"addrs": addrs}, func() {}, nil
+	return map[string]bench.Verb{"addrs": addrs, "memory": bench.MemoryVerb}, func() {}, nil
 }

@@ -1,0 +1,133 @@
+// Package throughput measures what a request and a gigabyte cost on warm
+// connections, by transport, size and direction, straight to a server and
+// through the gateway. Handshakes are made before the account is opened.
+//
+// In a closed loop every worker asks as soon as it is answered. At a constant
+// rate, the same for all, times run from the moment a request was due.
+//
+// Through the gateway the upstream is the origin over HTTP/1.1 in the clear
+// whatever the client speaks, so that rows differ in the client's side alone.
+package throughput
+
+import (
+	"context"
+	"crypto/tls"
+	"os"
+	"time"
+
+	"github.com/hanzoai/pqgw/bench"
+	"github.com/hanzoai/pqgw/bench/identity"
+	"github.com/hanzoai/pqgw/bench/link"
+	"github.com/hanzoai/pqgw/bench/load"
+	"github.com/hanzoai/pqgw/handshake"
+)
+
+// Bench is what `bench throughput` runs.
+var Bench = bench.Bench{
+	Name: "throughput", Title: "What a request and a gigabyte cost on warm connections", Order: 30,
+	Quick: 38 * time.Second, Full: 12 * time.Minute, Run: run,
+}
+
+func init() { bench.Register(Bench) }
+
+// Ways of a request.
+const (
+	direct  = "direct"
+	through = "gateway"
+	null    = "null server"
+)
+
+const (
+	auth  = "ECDSA P-256"
+	group = tls.X25519MLKEM768
+)
+
+// Sizes of bodies, in bytes.
+var (
+	sizes      = []int{0, 1 << 10, 16 << 10, 64 << 10, 1 << 20}
+	quickSizes = []int{1 << 10, 64 << 10, 1 << 20}
+)
+
+// Workers that ask at the same time. Of large bodies a few fill the line.
+const (
+	manyWorkers = 16
+	fewWorkers  = 4
+	largeBody   = 256 << 10
+)
+
+func run(ctx context.Context, s *bench.Session) error {
+	l, err := newLab(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	s.Note("%s Requests on warm connections, %s, %s; handshakes are not counted. Through the gateway the upstream is an origin over HTTP/1.1 in the clear; no access log is written.",
+		l.site.Describe(), handshake.GroupName(group), auth)
+	closed, err := s.Measure(ctx, l.closedLoop())
+	if err != nil {
+		return err
+	}
+	markLimits(closed)
+	open := l.constantRate(closed)
+	if _, err := s.Measure(ctx, open); err != nil {
+		return err
+	}
+	return nil
+}
+
+// lab is a server, a gateway, an origin behind it and a load generator.
+type lab struct {
+	session *bench.Session
+	site    *load.Site
+	dir     string
+	id      identity.Identity
+	direct  *load.Origin // beside the gateway, on its CPU
+	origin  *load.Origin // behind it, on the load's
+	gateway *bench.Gateway
+	client  *load.Client
+}
+
+func newLab(ctx context.Context, s *bench.Session) (*lab, error) {
+	site, err := load.NewSite(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "pqgw-bench-")
+	if err != nil {
+		return nil, err
+	}
+	l := &lab{session: s, site: site, dir: dir}
+	if err := l.start(ctx); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *lab) start(ctx context.Context) error {
+	var err error
+	if l.id, err = identity.New(auth); err != nil {
+		return err
+	}
+	settings := load.OriginSettings{Host: l.site.Host(), Identity: l.id, Group: group}
+	if l.direct, err = load.StartOrigin(ctx, l.site.Spawn(link.Gateway), settings); err != nil {
+		return err
+	}
+	if l.origin, err = load.StartOrigin(ctx, l.site.Spawn(link.Origin), settings); err != nil {
+		return err
+	}
+	cert, key, err := l.id.Write(l.dir)
+	if err != nil {
+		return err
+	}
+	upstream := l.site.Reach(link.Origin, l.origin.Addrs["clear"])[0]
+	config := load.Listeners(l.site.Host(), cert, key, handshake.GroupName(group)) +
+		"routes:\n  - {match: {path: /*}, to: origin}\nupstreams:\n  origin: {endpoints: [\"http://" + upstream + "\"]}\n"
+	if l.gateway, err = l.site.Gateway(ctx, config); err != nil {
+		return err
+	}
+	l.client, err = load.StartClient(l.site.Spawn(link.Load))
+	return err
+}
+
+func (l *lab) close() { _ = os.RemoveAll(l.dir) }

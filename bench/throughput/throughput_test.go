@@ -1,0 +1,95 @@
+package throughput
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/hanzoai/pqgw/bench"
+	"github.com/hanzoai/pqgw/bench/link"
+	"github.com/hanzoai/pqgw/bench/load"
+	_ "github.com/hanzoai/pqgw/internal/benchgateway" // the gateway's role
+)
+
+func TestMain(m *testing.M) {
+	link.RunWire()
+	bench.RunChild()
+	goleak.VerifyTestMain(m)
+}
+
+func missing() map[string]bool {
+	out := make(map[string]bool)
+	for _, t := range load.Transports {
+		out[t.Name] = t.Missing() != ""
+	}
+	return out
+}
+
+// TestEveryArmRunsEndToEnd runs the whole matrix with few requests. Each round
+// of each arm begins with an exchange whose body is compared.
+func TestEveryArmRunsEndToEnd(t *testing.T) {
+	r, err := bench.Run(t.Context(), bench.Options{Rounds: 1, Ops: 4}, nil, Bench)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := r.Bench("throughput")
+	if n, want := len(d.Experiment("closed").Cells), len(sizes)*(1+len(load.Transports)*4); n != want {
+		t.Errorf("%d arms, wanted %d", n, want)
+	}
+	absent := missing()
+	for _, e := range d.Experiments {
+		for _, c := range e.Cells {
+			if absent[c.Labels["transport"]] {
+				if c.Missing == "" {
+					t.Errorf("%s: nothing says that it is not there", c.Name)
+				}
+				continue
+			}
+			if s, ok := c.Measured(ServerCPU); !ok || s.Median <= 0 {
+				t.Errorf("%s, %s: %+v", e.Name, c.Name, s)
+			}
+		}
+	}
+}
+
+func TestAcrossALinkNothingIsFasterThanIt(t *testing.T) {
+	spec := link.Default
+	spec.Name, spec.Links, spec.Rate = "benchtest", 2, 500_000_000
+	if _, err := link.Down(t.Context(), spec.Name); err == nil {
+		_, err = link.Up(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+	} else if errors.Is(err, link.ErrPermission) || errors.Is(err, link.ErrUnsupported) || errors.Is(err, exec.ErrNotFound) {
+		t.Skipf("no link lab here: %v", err)
+	} else {
+		t.Fatal(err)
+	}
+	defer func() {
+		if _, err := link.Down(context.Background(), spec.Name); err != nil {
+			t.Error(err)
+		}
+	}()
+	before := sizes
+	sizes = []int{1 << 20}
+	defer func() { sizes = before }()
+	r, err := bench.Run(t.Context(), bench.Options{Rounds: 1, Ops: 16, Link: spec.Name}, nil, Bench)
+	if err != nil && r == nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.Bench("throughput").Experiment("closed").Cells {
+		if c.Missing != "" {
+			continue
+		}
+		share := bench.Median(c.Values(LinkShare))
+		t.Logf("%s: %.0f %%", c.Name, share)
+		// What the buckets hold and what the sockets have taken goes faster than the
+		// line: a few of 16 MiB.
+		if !(share > 5 && share < 125) {
+			t.Errorf("%s: %.1f %% of the link; %s", c.Name, share, c.Failed)
+		}
+	}
+}

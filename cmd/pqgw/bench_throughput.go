@@ -1,0 +1,32 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/hanzoai/pqgw/bench"
+	"github.com/hanzoai/pqgw/bench/throughput"
+)
+
+func init() { benchCommands = append(benchCommands, newBenchThroughput) }
+
+func newBenchThroughput() *cobra.Command {
+	return newBenchAcross(throughput.Bench,
+		"Measure requests on warm connections by transport, size (0 B to 1 MiB) and direction, directly and through\n"+
+			"the gateway: in a closed loop, and at a constant rate with coordinated omission corrected. Server CPU for each\n"+
+			"request and gigabyte, allocations and GC cycles, goodput as a share of the link.")
+}
+
+// newBenchAcross is the command of a bench that can run across a link lab.
+func newBenchAcross(b bench.Bench, long string) *cobra.Command {
+	var f benchFlags
+	cmd := &cobra.Command{
+		Use:   b.Name,
+		Short: b.Title,
+		Long:  long,
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return linkError(f.run(cmd, b)) },
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.Link, "link", "", "link lab to run across, as pqgw bench link up has named it (default: the loopback)")
+	return cmd
+}
