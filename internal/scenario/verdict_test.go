@@ -197,17 +197,18 @@ func TestTheSameMessageGetsTheSameVerdictOnEveryProtocol(t *testing.T) {
 func testVerdicts(t *testing.T, origin *Origin, whole *atomic.Int64, engine string) {
 	ca := NewCA(t)
 	leaf := ca.Leaf(t, "a.example", "127.0.0.1")
-	clear, secure := FreeAddr(t), FreeAddr(t)
+	clear, secure, zap := FreeAddr(t), FreeAddr(t), FreeAddr(t)
 	Run(t, fmt.Sprintf(`
 version: 1
 tls: {t: {certificates: {files: {cert: %s, key: %s}}}}
 listeners:
   - {name: clear, address: %q, protocols: [h1, h2c], engine: %s}
-  - {name: secure, address: %q, protocols: [h1, h2], tls: t, engine: %[4]s}
+  - {name: secure, address: %q, protocols: [h1, h2, zap], tls: t, engine: %[4]s}
+  - {name: zap, address: %[7]q, protocols: [zap], engine: %[4]s}
 routes: [{match: {host: a.example}, to: o}]
 upstreams: {o: {endpoints: [%[6]q]}}
 limits: {body_bytes: 4KiB}
-`, leaf.CertFile, leaf.KeyFile, clear, engine, secure, origin.URL))
+`, leaf.CertFile, leaf.KeyFile, clear, engine, secure, origin.URL, zap))
 	config := func(proto string) *tls.Config {
 		return &tls.Config{RootCAs: ca.Pool(), ServerName: "a.example", NextProtos: []string{proto}}
 	}
@@ -232,6 +233,14 @@ limits: {body_bytes: 4KiB}
 		{"h1 over TLS", overHTTP1(dialTLS("http/1.1"))},
 		{"h2 over TLS", overHTTP2(dialTLS("h2"))},
 		{"h2 in the clear", overHTTP2(dialClear)},
+		{"zap over TLS", overZAP(dialTLS("zap-http/1"))},
+		{"zap in the clear", overZAP(func(t *testing.T) net.Conn {
+			c, err := net.Dial("tcp", zap)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		})},
 	} {
 		t.Run(w.name, func(t *testing.T) {
 			for i := range messages {
@@ -249,7 +258,7 @@ func judge(t *testing.T, w wire, m *message, whole *atomic.Int64) {
 			return
 		}
 		want := m.want
-		if strings.HasPrefix(w.name, "h2") {
+		if strings.HasPrefix(w.name, "h2") || strings.HasPrefix(w.name, "zap") {
 			want.Closed = false
 		}
 		if got != want {
