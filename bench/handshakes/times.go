@@ -39,7 +39,10 @@ func (l *lab) timeExperiment() bench.Experiment {
 			{Name: trips, Title: "round trips", Unit: "", Kind: bench.Count},
 			{Name: "time_0ms", Title: "time on the loopback", Unit: "ms", Kind: bench.Time},
 		},
-		Plots: []bench.Plot{{Kind: bench.CDF, Title: "Time on the loopback (ms)", Metric: "time_0ms", X: "kind", Series: "arm", Where: map[string]string{"kind": full}}},
+		Plots: []bench.Plot{
+			{Kind: bench.Bars, Title: "Round trips from connect to the answer", Metric: trips, X: "kind", Series: "arm"},
+			{Kind: bench.CDF, Title: "Time on the loopback (ms)", Metric: "time_0ms", X: "kind", Series: "arm", Where: map[string]string{"kind": full}},
+		},
 	}
 	for _, rtt := range distances(l.session.Quick) {
 		e.Metrics = append(e.Metrics, bench.Metric{Name: distanceMetric(rtt), Title: "time at " + rtt.String(), Unit: "ms", Kind: bench.Time})

@@ -40,7 +40,7 @@ const (
 
 const (
 	auth     = "ECDSA P-256"
-	parallel = 4
+	parallel = 2 // connections at a time, the same for every life
 	small    = 1 << 10
 	large    = 64 << 10
 )
