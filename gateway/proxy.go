@@ -99,7 +99,9 @@ func (f *flow) attempt(e *pool.Endpoint, again bool) error {
 		f.group = conn.Group
 		err = f.carry(call)
 		kept := f.x.OffCancel(call.Canceller())
-		reusable := call.Finish() && kept
+		// A call that was cancelled leaves a connection that others share as it was; one
+		// that is the call itself may be cut at any moment.
+		reusable := call.Finish() && (kept || conn.Shared())
 		f.ended = time.Now()
 		e.Release(conn, reusable, f.ended)
 	}

@@ -328,6 +328,30 @@ func TestClientGoneCancelsUpstream(t *testing.T) {
 	}
 }
 
+func TestACancelledCallLeavesASharedConnectionAsItWas(t *testing.T) {
+	begun := make(chan struct{}, 1)
+	u := &fakeUpstream{capacity: 10, serve: func(c *fakeCall) error {
+		if string(c.x.Request.Path()) == "/hangs" {
+			begun <- struct{}{}
+		} else {
+			c.answer(204)
+		}
+		return nil
+	}}
+	g := newGateway(t, treeTo(1), u)
+	within(t, func() { g.Serve(&request("GET", "/").x) })
+	r := request("GET", "/hangs")
+	go func() {
+		<-begun
+		r.x.Cancel(exchange.ErrClientGone)
+	}()
+	within(t, func() { g.Serve(&r.x) })
+	within(t, func() { g.Serve(&request("GET", "/").x) })
+	if n := u.dials.Load(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}
+
 func TestUpstreamFailingMidBodyIsSeen(t *testing.T) {
 	u := &fakeUpstream{serve: func(c *fakeCall) error {
 		c.broken.Store(true)

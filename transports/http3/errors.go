@@ -96,7 +96,6 @@ func fromQUIC(err error) error {
 var (
 	errBodyClosed = errors.New("http3: body closed")
 	errAnswered   = errors.New("http3: the exchange was answered already")
-	errNoAnswer   = errors.New("http3: the handler gave no answer")
 	errTooLong    = errors.New("http3: the body is longer than its Content-Length")
 	errTooShort   = errors.New("http3: the body is shorter than its Content-Length")
 	errTruncated  = errors.New("http3: the stream ends within a frame")

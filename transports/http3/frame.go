@@ -31,9 +31,6 @@ func fromHTTP2(frame uint64) bool {
 	return frame == 0x2 || frame == 0x6 || frame == 0x8 || frame == 0x9
 }
 
-// Sizes of a DATA frame's header, as it is written, at most.
-const maxFrameHeader = 1 + 8
-
 func appendFrameHeader(b []byte, frame byte, n int64) []byte {
 	return quicvarint.Append(append(b, frame), uint64(n))
 }
@@ -114,17 +111,6 @@ func (r *reader) room(want int) {
 			r.buf.Put()
 			r.buf = to
 		}
-	}
-}
-
-// grow moves what is buffered to a buffer of that size, where it is smaller.
-func (r *reader) grow(size int) {
-	if r.buf != nil && len(r.buf.B) < size {
-		to := buffer.Get(size)
-		r.w = copy(to.B, r.buf.B[r.r:r.w])
-		r.r = 0
-		r.buf.Put()
-		r.buf = to
 	}
 }
 

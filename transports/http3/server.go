@@ -227,16 +227,16 @@ func (c *Conn) Shutdown() {
 
 // Times of a drain.
 const (
-	drainWaitMin = 50 * time.Millisecond  // between the two GOAWAYs, and as long as the path takes
-	quietMin     = 200 * time.Millisecond // without a packet of ours before all counts as arrived
-	quietMax     = 5 * time.Second
+	drainPause = 50 * time.Millisecond  // between the two GOAWAYs, and as long as the path takes
+	quiet      = 200 * time.Millisecond // without a packet of ours before all counts as arrived
+	quietLimit = 5 * time.Second
 )
 
 // drain is the goroutine of Shutdown; it ends with the connection.
 func (c *Conn) drain() {
 	c.goAway(noLimit)
 	// Requests that the client sent before it knew arrive within a round trip.
-	if !pause(max(drainWaitMin, 2*c.qc.ConnectionStats().SmoothedRTT), c.closed) {
+	if !pause(max(drainPause, 2*c.qc.ConnectionStats().SmoothedRTT), c.closed) {
 		return
 	}
 	c.mu.Lock()
@@ -273,13 +273,13 @@ func pause(d time.Duration, closed <-chan struct{}) bool {
 // QUIC ends by it as well.
 func Settle(qc *quic.Conn, closed <-chan struct{}) {
 	sent := uint64(0)
-	for began := time.Now(); time.Since(began) < quietMax; {
+	for began := time.Now(); time.Since(began) < quietLimit; {
 		stats := qc.ConnectionStats()
 		if stats.PacketsSent == sent {
 			return
 		}
 		sent = stats.PacketsSent
-		if !pause(max(quietMin, 3*(stats.SmoothedRTT+4*stats.MeanDeviation)), closed) {
+		if !pause(max(quiet, 3*(stats.SmoothedRTT+4*stats.MeanDeviation)), closed) {
 			return
 		}
 	}
