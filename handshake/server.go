@@ -170,6 +170,7 @@ func (s *Server) Certificates() []CertInfo {
 // refusal will want to know.
 type attempt struct {
 	context.Context
+	stream   bool // TLS over a byte stream, not QUIC
 	sni, ja4 string
 	foreseen Reason
 }
@@ -196,7 +197,7 @@ func Watch(ctx context.Context) context.Context { return &attempt{Context: ctx} 
 // The error is a *[RefusedError]; the alert has then been sent, the connection
 // is the caller's to close.
 func (s *Server) Handshake(ctx context.Context, conn *tls.Conn) (Facts, error) {
-	a := &attempt{Context: ctx}
+	a := &attempt{Context: ctx, stream: true}
 	if err := conn.HandshakeContext(a); err != nil {
 		return Facts{}, s.Refuse(a, err)
 	}
@@ -271,6 +272,9 @@ func (s *Server) sawHello(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	reason := s.foresee(hello)
 	if ctx := hello.Context(); ctx != nil {
 		if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+			if c := s.challengeConfig(hello, a); c != nil {
+				return c, nil
+			}
 			a.sni, a.foreseen = hello.ServerName, reason
 			if reason != "" || !s.canBePQ(hello) {
 				a.ja4 = JA4(hello)
