@@ -125,6 +125,11 @@ type redirect struct {
 	parts  []locationPart
 }
 
+// redirectHTTPS leads to the same place under https, at its usual port.
+var redirectHTTPS = &route{name: "redirect-https", redirect: &redirect{
+	status: 308, parts: []locationPart{{literal: "https://"}, {what: 'h'}, {what: 'p'}, {what: 'q'}},
+}}
+
 type locationPart struct {
 	literal string
 	what    byte // 0 for a literal; else s, h, p, q

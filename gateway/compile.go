@@ -27,7 +27,9 @@ type listener struct {
 	name   string
 	routes *router.Table[*binding]
 	calls  callTable
-	none   binding // of requests that no route matches
+	none   binding  // of requests that no route matches
+	proof  binding  // of challenges that are answered
+	https  *binding // redirects all to https; nil where routes rule
 }
 
 func (t *tree) listener(name string) *listener {
@@ -120,7 +122,13 @@ func (g *Gateway) compile(t *config.Tree) (*compiled, error) {
 }
 
 func bindListener(t *config.Tree, l *config.Listener, routes []*route) *listener {
-	b := &listener{name: l.Name, none: binding{route: &route{}, listener: l.Name}}
+	b := &listener{
+		name: l.Name, none: binding{route: &route{}, listener: l.Name},
+		proof: binding{route: &route{name: "acme-challenge"}, listener: l.Name},
+	}
+	if l.RedirectHTTPS {
+		b.https = &binding{route: redirectHTTPS, listener: l.Name}
+	}
 	bound := map[int]*binding{} // a route with several hosts is one binding
 	b.routes = router.Build(t, l, func(r config.Rule) *binding {
 		if bound[r.Index] == nil {

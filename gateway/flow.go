@@ -70,12 +70,20 @@ func (f *flow) run() {
 		f.refuse(r)
 		return
 	}
+	if !f.x.Conn.Secure && f.challenge(l) {
+		return
+	}
 	if router.HasDotSegment(f.path) {
 		f.refuse(refuseDotSegments)
 		return
 	}
 	if f.x.Conn.Secure && l.routes.Misdirected(f.host, f.x.Conn.Facts.SNI) {
 		f.refuse(exchange.RefuseMisdirect)
+		return
+	}
+	if l.https != nil && len(f.host) > 0 {
+		f.b = l.https
+		f.act(l.https.route)
 		return
 	}
 	f.query = router.Query{Host: f.host, Path: f.path, Request: &f.x.Request, Peer: f.x.Conn.Facts.PeerName}

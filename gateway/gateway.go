@@ -25,6 +25,10 @@ type Options struct {
 	// Mounts are upstreams in this process, by name; they win over upstreams of
 	// the tree. `trace` is there without being named.
 	Mounts map[string]exchange.Handler
+	// Challenge answers an ACME issuer's http-01 on listeners in the clear, by
+	// host and path, before any route is looked for; ok is false where no
+	// answer is awaited, and the request goes on. Nil answers none.
+	Challenge func(host, path string) (answer []byte, ok bool)
 	// Metrics counts; nil makes a set of its own.
 	Metrics *telemetry.Metrics
 	// AccessLog gets a line for each exchange; nil is off.

@@ -148,10 +148,17 @@ func (l *Listener) handshake(s *stream.Stream, f *inForce, info *exchange.Conn) 
 		l.handshakeRefused(err, info)
 		return err
 	}
+	if facts.ALPN == handshake.ALPNChallenge {
+		return errChallenge
+	}
 	info.Secure, info.Facts = true, facts
 	l.series.Handshake(&facts)
 	return nil
 }
+
+// errChallenge ends a connection on which an issuer's challenge was answered: it
+// was never one of a client.
+var errChallenge = errors.New("a challenge was answered")
 
 func (l *Listener) handshakeRefused(err error, info *exchange.Conn) {
 	r := telemetry.HandshakeRecord{Time: time.Now(), Listener: l.name, Client: info.ClientText, Detail: err.Error()}
