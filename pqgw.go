@@ -17,6 +17,7 @@ import (
 	"github.com/hanzoai/pqgw/config"
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/gateway"
+	"github.com/hanzoai/pqgw/handshake/acme"
 	"github.com/hanzoai/pqgw/telemetry"
 	"github.com/hanzoai/pqgw/transports"
 	"github.com/hanzoai/pqgw/transports/deadline"
@@ -58,6 +59,7 @@ type Server struct {
 	state   atomic.Pointer[state]
 	stores  *Stores
 	keeper  *keeper
+	solvers atomic.Pointer[[]*acme.Source]
 
 	mu        sync.Mutex // of reloads and drain
 	log       *telemetry.AccessLog
@@ -134,6 +136,7 @@ func (s *Server) start() error {
 	s.state.Store(st)
 	s.gateway, err = gateway.New(t, gateway.Options{
 		Dial: s.dialer(), DialRPC: s.dialRPC, Mounts: s.o.Mounts, Metrics: s.metrics, AccessLog: s.log,
+		Challenge: s.keyAuthorization,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
@@ -144,6 +147,7 @@ func (s *Server) start() error {
 	for _, l := range st.listeners {
 		l.Serve()
 	}
+	s.startACME(st)
 	s.announce(st)
 	s.startKeeper()
 	return nil

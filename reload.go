@@ -89,6 +89,7 @@ func (s *Server) enforce(old, st *state) {
 			}
 		})
 	}
+	s.startACME(st)
 	old.sources.closeBut(st.sources)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hanzoai/pqgw/config"
 	"github.com/hanzoai/pqgw/kms"
+	"github.com/hanzoai/pqgw/kms/certstore"
 )
 
 // Stores are the key stores that configurations name, each opened once for the
@@ -20,7 +21,13 @@ type Stores struct {
 	Logger *slog.Logger
 
 	mu   sync.Mutex
-	open map[storeKey]*kms.Store
+	open map[storeKey]*openStore
+}
+
+// openStore is a store and what it is as ACME's storage, once that is asked for.
+type openStore struct {
+	*kms.Store
+	certs *certstore.Storage
 }
 
 // storeKey tells which settings are the same store.
@@ -34,6 +41,30 @@ type storeKey struct {
 func (s *Stores) Open(k *config.KMS) (*kms.Store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	store, err := s.opened(k)
+	if err != nil {
+		return nil, err
+	}
+	return store.Store, nil
+}
+
+// Certificates is the store that k names as a place for ACME to keep accounts,
+// keys and certificates, until Close.
+func (s *Stores) Certificates(k *config.KMS) (*certstore.Storage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	store, err := s.opened(k)
+	if err == nil && store.certs == nil {
+		store.certs, err = certstore.New(store.Store, s.Logger)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return store.certs, nil
+}
+
+// opened is called with the lock held.
+func (s *Stores) opened(k *config.KMS) (*openStore, error) {
 	key := storeKey{k.Dir, k.Master}
 	if store := s.open[key]; store != nil {
 		return store, nil
@@ -52,10 +83,10 @@ func (s *Stores) Open(k *config.KMS) (*kms.Store, error) {
 		return nil, fmt.Errorf("kms: %w", err)
 	}
 	if s.open == nil {
-		s.open = map[storeKey]*kms.Store{}
+		s.open = map[storeKey]*openStore{}
 	}
-	s.open[key] = store
-	return store, nil
+	s.open[key] = &openStore{Store: store}
+	return s.open[key], nil
 }
 
 func masterOf(m config.Master) (kms.Master, error) {
@@ -89,6 +120,9 @@ func (s *Stores) Close() error {
 	defer s.mu.Unlock()
 	var errs []error
 	for _, store := range s.open {
+		if store.certs != nil {
+			errs = append(errs, store.certs.Close())
+		}
 		errs = append(errs, store.Close())
 	}
 	s.open = nil

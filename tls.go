@@ -46,7 +46,7 @@ func (s *Server) loadSources(t *config.Tree, old *sources) (*sources, error) {
 	all := &sources{of: map[*config.TLS][]handshake.Source{}, by: map[handshake.Source]any{}, identities: identities{}}
 	var problems []error
 	for name, cfg := range t.TLS {
-		if err := s.loadSource(t, cfg, all, old); err != nil {
+		if err := s.loadSource(t, name, cfg, all, old); err != nil {
 			problems = append(problems, fmt.Errorf("tls %s: %w", name, err))
 		}
 	}
@@ -54,7 +54,7 @@ func (s *Server) loadSources(t *config.Tree, old *sources) (*sources, error) {
 		if u.TLS.Settings == nil {
 			continue
 		}
-		if err := s.loadSource(t, u.TLS.Settings, all, old); err != nil {
+		if err := s.loadSource(t, "", u.TLS.Settings, all, old); err != nil {
 			problems = append(problems, fmt.Errorf("upstream %s: %w", name, err))
 		}
 	}
@@ -65,7 +65,9 @@ func (s *Server) loadSources(t *config.Tree, old *sources) (*sources, error) {
 	return all, nil
 }
 
-func (s *Server) loadSource(t *config.Tree, cfg *config.TLS, all, old *sources) error {
+// loadSource makes the sources of settings, or takes over those that the old
+// configuration has. Their order is that in which they are asked.
+func (s *Server) loadSource(t *config.Tree, name string, cfg *config.TLS, all, old *sources) error {
 	if err := s.loadIdentity(cfg, all.identities, old.known()); err != nil {
 		return err
 	}
@@ -102,6 +104,19 @@ func (s *Server) loadSource(t *config.Tree, cfg *config.TLS, all, old *sources) 
 			if src, err = s.storedSource(t, k.Store); err != nil {
 				return err
 			}
+		}
+		all.add(cfg, src, made)
+	}
+	// The last to be asked: on demand it would get what another source has.
+	if a := cfg.Certificates.ACME; a != nil {
+		made := newACMEKey(t, name, a)
+		src := old.like(made)
+		if src == nil {
+			made, err := made.source(s.stores, s.logger)
+			if err != nil {
+				return err
+			}
+			src = made
 		}
 		all.add(cfg, src, made)
 	}

@@ -59,13 +59,13 @@ func NewCA(t testing.TB) *CA {
 	return ca
 }
 
-// Leaf makes a certificate for names, which may be IP addresses, in a new
+// Leaf makes a certificate, for a server or a client, for names, which may be IP addresses, in a new
 // folder, as cert.pem and key.pem.
 func (ca *CA) Leaf(t testing.TB, names ...string) Leaf {
 	t.Helper()
 	template := certTemplate(t, names[0])
 	template.KeyUsage = x509.KeyUsageDigitalSignature
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	for _, name := range names {
 		if ip := net.ParseIP(name); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)

@@ -1,0 +1,335 @@
+package scenario
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The promise: certificates come by themselves. Each challenge works, port 80
+// answers the issuer and leads everyone else to https, and what is due is renewed
+// while the old certificate serves on.
+
+// acmeConfig is a gateway for two hosts with certificates of the issuer.
+func acmeConfig(i *Issuer, kms, acme, more string) string {
+	return fmt.Sprintf(`version: 1
+%s
+tls: {public: {certificates: {%s}}}
+listeners:
+  - {name: edge, address: %q, tls: public}
+  - {name: http, address: %q, redirect_https: true}
+routes: [{match: {host: [a.example.com, b.example.com]}, to: trace}]
+%s`, kms, i.YAML(acme), i.TLS, i.HTTP, more)
+}
+
+func TestCertificatesComeByHTTP01(t *testing.T) {
+	i, s := NewIssuer(t, IssuerOptions{}), NewStore(t)
+	g := Run(t, acmeConfig(i, s.YAML(), "challenges: http-01", ""))
+	a := i.AwaitLeaf(t, i.TLS, "a.example.com", nil)
+	b := i.AwaitLeaf(t, i.TLS, "B.example.com", nil)
+	if a.DNSNames[0] != "a.example.com" || b.DNSNames[0] != "b.example.com" {
+		t.Errorf("served %v and %v", a.DNSNames, b.DNSNames)
+	}
+	g.AwaitAccess(t, "the challenge", func(a Access) bool {
+		return a.Listener == "http" && strings.HasPrefix(a.Path, "/.well-known/acme-challenge/") && a.Status == 200
+	})
+	checkRedirect(t, i)
+	if list := s.KMS(t, "", "list"); !strings.Contains(list, "a.example.com.key") {
+		t.Errorf("the key is not in the store:\n%s", list)
+	}
+	Await(t, "the metrics to tell when the certificate ends", func() bool {
+		_, metrics := g.Admin(t, http.MethodGet, "/metrics")
+		return strings.Contains(metrics, `pqgw_certificate_expiry_seconds{name="a.example.com"}`)
+	})
+}
+
+// checkRedirect: what is no challenge is led to https.
+func checkRedirect(t *testing.T, i *Issuer) {
+	t.Helper()
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer client.CloseIdleConnections()
+	for path, want := range map[string]string{
+		"/x?y=z":                           "https://a.example.com/x?y=z",
+		"/.well-known/acme-challenge/none": "https://a.example.com/.well-known/acme-challenge/none",
+	} {
+		r, err := http.NewRequest(http.MethodGet, "http://"+i.HTTP+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = "a.example.com:80"
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusPermanentRedirect || resp.Header.Get("Location") != want {
+			t.Errorf("%s: %s to %s, want %s", path, resp.Status, resp.Header.Get("Location"), want)
+		}
+	}
+}
+
+// The issuer has no client certificate and may be classical: it is let in for
+// the challenge all the same, where clients must be neither.
+func TestCertificatesComeByTLSALPN01EvenWhereClientsMustProveThemselves(t *testing.T) {
+	i, clients := NewIssuer(t, IssuerOptions{}), NewCA(t)
+	config := strings.Replace(acmeConfig(i, NewStore(t).YAML(), "challenges: tls-alpn-01", ""),
+		"tls: {public: {", fmt.Sprintf("tls: {public: {pq: require, client_ca: %q, ", clients.File), 1)
+	g := Run(t, config)
+	own := clients.Leaf(t, "client")
+	leaf, err := tls.LoadX509KeyPair(own.CertFile, own.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &tls.Config{RootCAs: i.Roots(t), ServerName: "a.example.com", Certificates: []tls.Certificate{leaf}}
+	Await(t, "a certificate", func() bool {
+		_, err := visit(i.TLS, c)
+		return err == nil
+	})
+	bare := &tls.Config{RootCAs: i.Roots(t), ServerName: "a.example.com", NextProtos: []string{"acme-tls/1"}}
+	if _, err := visit(i.TLS, bare); err == nil {
+		t.Error("one who claims to be the issuer was let in without a challenge")
+	}
+	if _, metrics := g.Admin(t, http.MethodGet, "/metrics"); strings.Contains(metrics, `exposure_connections_total{class="classical",listener="edge"} 1`) {
+		t.Error("the issuer's connection counts as a client's")
+	}
+}
+
+func dnsConfig(i *Issuer, kms, dns string) string {
+	return fmt.Sprintf(`version: 1
+%s
+tls: {public: {certificates: {%s}}}
+listeners: [{name: edge, address: %q, tls: public}]
+routes: [{match: {host: "*.example.com"}, to: trace}, {match: {host: example.com}, to: trace}]`, kms, i.YAML(dns), i.TLS)
+}
+
+func TestCertificatesComeByDNS01(t *testing.T) {
+	i := NewIssuer(t, IssuerOptions{})
+	hook := filepath.Join(t.TempDir(), "calls")
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		i.DNS.Change(q.Get("name")+".", q.Get("value"), q.Get("what") == "present")
+	}))
+	defer server.Close()
+	script := fmt.Sprintf("echo $1 $2 >> %s; exec curl -fsSG %s -d what=$1 -d name=$2 -d value=$3", hook, server.URL)
+	for name, dns := range map[string]string{
+		"by updates":   fmt.Sprintf("dns: {rfc2136: {server: %q, key_name: update, key_secret: \"${kms:tsig}\"}}", i.DNS.Addr),
+		"by a program": fmt.Sprintf("dns: {exec: [sh, -c, %q, hook], resolvers: %q}", script, i.DNS.Addr),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewStore(t)
+			s.KMS(t, i.DNS.KeySecret+"\n", "put", "tsig")
+			before := len(i.DNS.Records())
+			g := Run(t, dnsConfig(i, s.YAML(), "challenges: dns-01, "+dns))
+			wild := i.AwaitLeaf(t, i.TLS, "any.example.com", nil)
+			if wild.DNSNames[0] != "*.example.com" {
+				t.Errorf("served %v for a name under the wildcard", wild.DNSNames)
+			}
+			apex := i.AwaitLeaf(t, i.TLS, "example.com", nil)
+			if apex.DNSNames[0] != "example.com" {
+				t.Errorf("served %v", apex.DNSNames)
+			}
+			if got := len(i.DNS.Records()) - before; got != 2 {
+				t.Errorf("%d records were written, want one for each order", got)
+			}
+			Await(t, "the records to be taken away", func() bool { return i.DNS.Left() == 0 })
+			g.Stop(t)
+		})
+	}
+	if calls, err := os.ReadFile(hook); err != nil || strings.Count(string(calls), "present _acme-challenge.example.com") != 2 || strings.Count(string(calls), "cleanup") != 2 {
+		t.Errorf("the program was called so:\n%s%v", calls, err)
+	}
+}
+
+func TestAnAccountIsBoundToTheOneThatTheIssuerKnows(t *testing.T) {
+	const mac = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W"
+	i := NewIssuer(t, IssuerOptions{EAB: [2]string{"kid-1", mac}})
+	s := NewStore(t)
+	s.KMS(t, mac, "put", "eab")
+	Run(t, acmeConfig(i, s.YAML(), `eab: {key_id: kid-1, mac_key: "${kms:eab}"}, email: ops@example.com`, ""))
+	i.AwaitLeaf(t, i.TLS, "a.example.com", nil)
+}
+
+func TestCertificatesAreRenewedUnderLoad(t *testing.T) {
+	i := NewIssuer(t, IssuerOptions{Life: 30 * time.Second})
+	Run(t, acmeConfig(i, NewStore(t).YAML(), "challenges: [tls-alpn-01, http-01]", ""))
+	first := i.AwaitLeaf(t, i.TLS, "a.example.com", nil)
+	c := &tls.Config{RootCAs: i.Roots(t), ServerName: "a.example.com"}
+	load := StartLoad(t, 2, func() (bool, error) {
+		_, err := visit(i.TLS, c)
+		return false, err
+	})
+	second := i.AwaitLeaf(t, i.TLS, "a.example.com", first)
+	load.AwaitProgress(t, 5)
+	load.Stop(t)
+	if first.Equal(second) || string(first.RawSubjectPublicKeyInfo) == string(second.RawSubjectPublicKeyInfo) {
+		t.Error("the renewed certificate has the old key")
+	}
+}
+
+func TestAnIssuerThatIsDownDelaysNothing(t *testing.T) {
+	i := NewIssuer(t, IssuerOptions{Life: 12 * time.Second})
+	g := Run(t, acmeConfig(i, NewStore(t).YAML(), "challenges: tls-alpn-01", ""))
+	first := i.AwaitLeaf(t, i.TLS, "a.example.com", nil)
+	roots := i.Roots(t)
+	i.Kill()
+	g.Stderr.AwaitText(t, "the old one serves on until")
+	g.Stderr.AwaitText(t, "a certificate that is served has ended")
+	peek := func() string {
+		began := time.Now()
+		cs, err := visit(i.TLS, &tls.Config{RootCAs: roots, ServerName: "a.example.com", Time: func() time.Time { return first.NotBefore }})
+		if err != nil {
+			t.Fatalf("while the issuer is down: %v", err)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("a handshake took %v", took)
+		}
+		return cs.PeerCertificates[0].SerialNumber.String()
+	}
+	if got := peek(); got != first.SerialNumber.String() {
+		t.Errorf("served %s, want the old one", got)
+	}
+	if body := statusOf(t, g); !strings.Contains(body, "a.example.com") {
+		t.Errorf("the status does not tell of the certificate: %s", body)
+	}
+	restarted := Run(t, strings.Replace(strings.Replace(readConfig(t, g), i.TLS, FreeAddr(t), 1), i.HTTP, FreeAddr(t), 1))
+	_, metrics := restarted.Admin(t, http.MethodGet, "/metrics")
+	if !strings.Contains(metrics, `pqgw_certificate_expiry_seconds{name="a.example.com"}`) {
+		t.Error("a gateway that starts while the issuer is down does not serve what the store has")
+	}
+}
+
+func statusOf(t *testing.T, g *Gateway) string {
+	t.Helper()
+	_, body := g.Admin(t, http.MethodGet, "/status")
+	return body
+}
+
+// readConfig is the gateway's configuration without what the harness added.
+func readConfig(t *testing.T, g *Gateway) string {
+	t.Helper()
+	data, err := os.ReadFile(g.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, _ := strings.Cut(string(data), "\nadmin:")
+	return text
+}
+
+func TestARevokedCertificateIsReplaced(t *testing.T) {
+	i := NewIssuer(t, IssuerOptions{})
+	g := Run(t, acmeConfig(i, NewStore(t).YAML(), "challenges: tls-alpn-01", ""))
+	first := i.AwaitLeaf(t, i.TLS, "a.example.com", nil)
+	p := Pqgw(t, "acme", "revoke", "-c", g.Config, "--reason", "key-compromise", "a.example.com")
+	if code := p.ExitCode(t); code != 0 {
+		t.Fatalf("revoke exited with %d", code)
+	}
+	if got := i.Status(t, first); got != "Revoked" {
+		t.Errorf("the issuer says %s", got)
+	}
+	second := i.AwaitLeaf(t, i.TLS, "a.example.com", first)
+	if got := i.Status(t, second); got != "Valid" {
+		t.Errorf("the issuer says %s of the new one", got)
+	}
+	if p = Pqgw(t, "acme", "revoke", "-c", g.Config, "other.example.com"); p.ExitCode(t) != 2 {
+		t.Errorf("a host that is not served: exit %d, want 2", p.ExitCode(t))
+	}
+}
+
+func TestGatewaysOfOneStorageAskTheIssuerOnce(t *testing.T) {
+	i, s := NewIssuer(t, IssuerOptions{}), NewStore(t)
+	config := acmeConfig(i, s.YAML(), "challenges: http-01", "")
+	other := FreeAddr(t)
+	// The second begins while the first's order is under way; only the first can
+	// be reached by the issuer, which may ask it for the second's orders as well.
+	Run(t, config)
+	Run(t, strings.Replace(strings.Replace(config, i.TLS, other, 1), i.HTTP, FreeAddr(t), 1))
+	for _, host := range []string{"a.example.com", "b.example.com"} {
+		if a, b := i.AwaitLeaf(t, i.TLS, host, nil), i.AwaitLeaf(t, other, host, nil); !a.Equal(b) {
+			t.Errorf("%s: two certificates are served", host)
+		}
+	}
+	if n := i.Issued(); n != 2 {
+		t.Errorf("the issuer has issued %d certificates for two hosts", n)
+	}
+}
+
+func TestAGatewayThatDiesInAnOrderGoesOnWhenItIsBack(t *testing.T) {
+	i, s := NewIssuer(t, IssuerOptions{Sleep: 2 * time.Second}), NewStore(t)
+	config := acmeConfig(i, s.YAML(), "challenges: tls-alpn-01", "")
+	file := filepath.Join(t.TempDir(), "pqgw.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	doomed := StartProcess(t, exec.Command(Binary(t), "run", "-c", file))
+	i.Stdout.AwaitText(t, "Pulled a task") // the issuer is about to look
+	doomed.Signal(t, syscall.SIGKILL)
+	<-doomed.Exited()
+	Run(t, config)
+	i.AwaitLeaf(t, i.TLS, "a.example.com", nil)
+	i.AwaitLeaf(t, i.TLS, "b.example.com", nil)
+	s.KMS(t, "", "audit", "--verify")
+}
+
+func TestCertificatesOnDemandOnlyForThoseThatMay(t *testing.T) {
+	i := NewIssuer(t, IssuerOptions{})
+	var asked atomic.Int64
+	ask := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if !strings.HasPrefix(r.URL.Query().Get("domain"), "tenant") {
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	defer ask.Close()
+	g := Run(t, acmeConfig(i, NewStore(t).YAML(), fmt.Sprintf("challenges: tls-alpn-01, on_demand: {ask: %q, rate: 1}", ask.URL), ""))
+	i.AwaitLeaf(t, i.TLS, "a.example.com", nil) // which nobody is asked about
+	if asked.Load() != 0 {
+		t.Error("a host of the routes was asked for")
+	}
+	i.AwaitLeaf(t, i.TLS, "tenant1.example.com", nil)
+	for host, why := range map[string]string{"evil.example.com": "may not have a certificate", "tenant2.example.com": "within the hour"} {
+		if _, err := i.Peek(t, i.TLS, host); err == nil {
+			t.Errorf("%s got a certificate", host)
+		}
+		g.Stderr.AwaitText(t, why)
+	}
+	before := asked.Load()
+	if _, err := i.Peek(t, i.TLS, "evil.example.com"); err == nil || asked.Load() != before {
+		t.Error("what was refused just now is asked for again")
+	}
+}
+
+func TestSourcesOfCertificatesServeSideBySide(t *testing.T) {
+	i, s, ca := NewIssuer(t, IssuerOptions{}), NewStore(t), NewCA(t)
+	files, stored := ca.Leaf(t, "files.example.com"), ca.Leaf(t, "stored.example.com")
+	s.putLeaf(t, "edge", stored)
+	config := strings.Replace(acmeConfig(i, s.YAML(), "challenges: tls-alpn-01", ""), "certificates: {", fmt.Sprintf(
+		"certificates: {files: {cert: %q, key: %q}, kms: {store: edge}, dev: {}, ", files.CertFile, files.KeyFile), 1)
+	g := Run(t, config+fmt.Sprintf("\ndata_dir: %q", t.TempDir()))
+	i.AwaitLeaf(t, i.TLS, "a.example.com", nil)
+	for host, want := range map[string]Leaf{"files.example.com": files, "stored.example.com": stored, "unknown.example.com": files} {
+		conn, err := tls.Dial("tcp", i.TLS, &tls.Config{InsecureSkipVerify: true, ServerName: host}) //nolint:gosec // the certificate is looked at below
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := conn.ConnectionState().PeerCertificates[0].SerialNumber; got.Cmp(want.Serial) != 0 {
+			t.Errorf("%s: served %v, want %v", host, got, want.Serial)
+		}
+		conn.Close()
+	}
+	for _, source := range []string{"files", "kms", "dev", "acme"} {
+		if !strings.Contains(statusOf(t, g), fmt.Sprintf("%q", source)) {
+			t.Errorf("the status shows no certificate of %s", source)
+		}
+	}
+}
