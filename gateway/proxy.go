@@ -101,7 +101,7 @@ func (f *flow) attempt(e *pool.Endpoint, again bool) error {
 		kept := f.x.OffCancel(call.Canceller())
 		// A call that was cancelled leaves a connection that others share as it was; one
 		// that is the call itself may be cut at any moment.
-		reusable := call.Finish() && (kept || conn.Shared())
+		reusable := call.Finish() && (kept || conn.Capacity() > 1)
 		f.ended = time.Now()
 		e.Release(conn, reusable, f.ended)
 	}

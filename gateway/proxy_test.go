@@ -330,7 +330,7 @@ func TestClientGoneCancelsUpstream(t *testing.T) {
 
 func TestACancelledCallLeavesASharedConnectionAsItWas(t *testing.T) {
 	begun := make(chan struct{}, 1)
-	u := &fakeUpstream{capacity: 10, serve: func(c *fakeCall) error {
+	u := &fakeUpstream{protocol: exchange.HTTP2, capacity: 10, serve: func(c *fakeCall) error {
 		if string(c.x.Request.Path()) == "/hangs" {
 			begun <- struct{}{}
 		} else {

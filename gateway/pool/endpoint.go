@@ -93,9 +93,6 @@ type Conn struct {
 // the other side may have given it up in the meantime.
 func (c *Conn) Reused() bool { return c.served }
 
-// Shared tells whether it carries several calls at once.
-func (c *Conn) Shared() bool { return c.shared }
-
 // NewEndpoint makes an endpoint without connections.
 func NewEndpoint(url string, d exchange.Dialer, s Settings, up *telemetry.UpstreamSeries, series *telemetry.EndpointSeries) *Endpoint {
 	e := &Endpoint{
