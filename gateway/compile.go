@@ -8,7 +8,7 @@ import (
 
 	"github.com/hanzoai/pqgw/config"
 	"github.com/hanzoai/pqgw/exchange"
-	"github.com/hanzoai/pqgw/gateway/mount"
+	"github.com/hanzoai/pqgw/exchange/mount"
 	"github.com/hanzoai/pqgw/gateway/pool"
 	"github.com/hanzoai/pqgw/gateway/router"
 	"github.com/hanzoai/pqgw/telemetry"

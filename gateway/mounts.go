@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/hanzoai/pqgw/exchange"
-	"github.com/hanzoai/pqgw/gateway/mount"
+	"github.com/hanzoai/pqgw/exchange/mount"
 )
 
 // mountResponder stands before the client's responder while a handler in this

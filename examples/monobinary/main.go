@@ -19,7 +19,7 @@ import (
 	"github.com/hanzoai/pqgw"
 	"github.com/hanzoai/pqgw/config"
 	"github.com/hanzoai/pqgw/exchange"
-	"github.com/hanzoai/pqgw/gateway/mount"
+	"github.com/hanzoai/pqgw/exchange/mount"
 )
 
 const configuration = `

@@ -10,15 +10,26 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-	"github.com/valyala/fasthttp/fasthttpadaptor"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/exchange/mount"
 )
 
-// HTTP lets an http.Handler answer exchanges, through fasthttp's adaptor: its
-// requests have their whole body, its answers stream where it flushes.
-func HTTP(h http.Handler) exchange.Handler {
-	return FastHTTP(fasthttpadaptor.NewFastHTTPHandler(h))
+// HTTP lets an http.Handler answer exchanges, streaming both ways; its request's
+// context ends when the client goes away. What was refused before it became a
+// request is answered without the handler.
+func HTTP(h http.Handler) exchange.Handler { return refusing{mount.HTTP(h)} }
+
+// refusing answers what was refused before it became a request.
+type refusing struct{ exchange.Handler }
+
+// Serve implements exchange.Handler.
+func (h refusing) Serve(x *exchange.Exchange) {
+	if r := x.Refusal; r != nil {
+		answerText(x, r.Status, r.Text)
+		return
+	}
+	h.Handler.Serve(x)
 }
 
 // FastHTTP lets a fasthttp.RequestHandler answer exchanges. The request's body is

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hanzoai/pqgw/exchange"
-	"github.com/hanzoai/pqgw/gateway/mount"
+	"github.com/hanzoai/pqgw/exchange/mount"
 	"github.com/hanzoai/pqgw/telemetry"
 	"github.com/hanzoai/pqgw/transports"
 	"github.com/hanzoai/pqgw/transports/deadline"
