@@ -58,6 +58,21 @@ func (s *Server) loadSources(t *config.Tree, old *sources) (*sources, error) {
 			problems = append(problems, fmt.Errorf("upstream %s: %w", name, err))
 		}
 	}
+	if len(problems) == 0 { // remote keys are asked for by what is loaded now
+		for name, cfg := range t.TLS {
+			if err := s.loadRemote(t, cfg, all, old); err != nil {
+				problems = append(problems, fmt.Errorf("tls %s: %w", name, err))
+			}
+		}
+		for name, u := range t.Upstreams {
+			if u.TLS.Settings == nil {
+				continue
+			}
+			if err := s.loadRemote(t, u.TLS.Settings, all, old); err != nil {
+				problems = append(problems, fmt.Errorf("upstream %s: %w", name, err))
+			}
+		}
+	}
 	if len(problems) > 0 {
 		all.closeBut(old)
 		return nil, errors.Join(problems...)
@@ -96,7 +111,7 @@ func (s *Server) loadSource(t *config.Tree, name string, cfg *config.TLS, all, o
 		}
 		all.add(cfg, src, made)
 	}
-	if k := cfg.Certificates.KMS; k != nil {
+	if k := cfg.Certificates.KMS; k != nil && len(k.Store) > 0 {
 		made := storedKey{*t.KMS, k.Store}
 		src := old.like(made)
 		if src == nil {
@@ -246,14 +261,18 @@ func policy(cfg *config.TLS) (pq handshake.PQ, groups []tls.CurveID, version uin
 
 // clientTLS makes the TLS side of an upstream.
 func (s *Server) clientTLS(t *config.Tree, u *config.Upstream) (*handshake.Client, error) {
-	cfg := t.UpstreamTLS(u)
+	return clientSide(t.UpstreamTLS(u), s.building, transports.ALPN([]string{transports.H2, transports.H1}))
+}
+
+// clientSide makes the TLS side of a client by these settings.
+func clientSide(cfg *config.TLS, all *sources, protos []string) (*handshake.Client, error) {
 	pq, groups, version, err := policy(cfg)
 	if err != nil {
 		return nil, err
 	}
 	set := handshake.ClientSettings{
-		PQ: pq, Groups: groups, MinVersion: version, ServerName: cfg.ServerName, Identity: s.building.identity(cfg),
-		NextProtos: transports.ALPN([]string{transports.H2, transports.H1}),
+		PQ: pq, Groups: groups, MinVersion: version, ServerName: cfg.ServerName, Identity: all.identity(cfg),
+		NextProtos: protos,
 	}
 	if ca := cfg.UpstreamCA(); ca != "" {
 		certs, err := handshake.ReadCertificates(string(ca))
@@ -262,7 +281,7 @@ func (s *Server) clientTLS(t *config.Tree, u *config.Upstream) (*handshake.Clien
 		}
 		set.Roots = handshake.Pool(certs)
 	}
-	if own := s.building.of[cfg]; len(own) > 0 {
+	if own := all.of[cfg]; len(own) > 0 {
 		set.Certificate = own[0]
 	}
 	return handshake.NewClient(set)

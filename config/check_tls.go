@@ -39,9 +39,7 @@ func (c *checker) certificates(s *TLS, name, path string) {
 	if name == "" && s.Certificates.ACME != nil {
 		c.fail(join(at, "acme"), "is for listeners; it stands at an upstream", "")
 	}
-	if s.Certificates.KMS != nil && c.tree.KMS == nil {
-		c.fail(join(at, "kms"), "there is no store", "add kms: {dir, master} at the top")
-	}
+	c.storeCertificates(s.Certificates.KMS, name, join(at, "kms"))
 }
 
 // identity checks that the proof rests on what it needs.

@@ -59,6 +59,7 @@ func (c *checker) upstreamTLS(u *Upstream, path string) {
 	s := u.TLS.Settings
 	c.upstreamIdentity(s, u, at)
 	c.tls(s, at)
+	c.certificates(s, "", at)
 	if s.ClientCA != "" || s.ClientAuth != ClientAuthNone {
 		c.fail(at, "client_ca and client_auth are for listeners", "the CAs of an upstream are ca")
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -46,10 +47,19 @@ func (m Master) given() int {
 	return n
 }
 
-// StoreCertificates are certificates whose keys never leave the store.
+// StoreCertificates are certificates whose keys never leave a store: ours, or
+// that of signing servers, which `pqgw kms serve` runs.
 type StoreCertificates struct {
 	// Store names entries of kind certificate: the key, with the chain as its public part.
-	Store []string `yaml:"store" one:"true" required:"true"`
+	Store []string `yaml:"store" one:"true"`
+	// Server are signing servers, each zap-rpc+tls://host:port, which sign by Key; one that answers is enough.
+	Server []Endpoint `yaml:"server" one:"true"`
+	// Key is the name of the key at the signing servers.
+	Key string `yaml:"key"`
+	// Cert is the PEM file of the certificate for that key: the leaf first, then intermediates. It is read again when it changes.
+	Cert File `yaml:"cert"`
+	// TLS names the settings under `tls` to ask the signing servers by: pq require, and the certificate that their list knows us by.
+	TLS string `yaml:"tls"`
 }
 
 // errNoKMS is what ${kms:name} says in a tree without a store.
@@ -90,5 +100,48 @@ func (c *checker) kms() {
 		if f.name == "" {
 			c.fail(join("kms", f.key), "must name an entry", "leave it out for the default")
 		}
+	}
+}
+
+// storeCertificates checks that exactly one kind of store is named, and wholly.
+func (c *checker) storeCertificates(k *StoreCertificates, name, at string) {
+	if k == nil || c.failedBelow(at) {
+		return
+	}
+	remote := len(k.Server) > 0
+	switch {
+	case remote == (len(k.Store) > 0):
+		c.fail(at, "needs either store, entries of our own, or server, those who sign for us", "")
+		return
+	case !remote && (k.Key != "" || k.Cert != "" || k.TLS != ""):
+		c.fail(at, "key, cert and tls go with server", "")
+	case !remote && c.tree.KMS == nil:
+		c.fail(at, "there is no store", "add kms: {dir, master} at the top")
+	case remote:
+		c.signingServers(k, name, at)
+	}
+}
+
+func (c *checker) signingServers(k *StoreCertificates, name, at string) {
+	for i, e := range k.Server {
+		if e.Scheme != "" && e.Scheme != SchemeZAPRPCTLS {
+			c.fail(itemPath(c, join(at, "server"), i), "a signing server is zap-rpc+tls://host:port", "")
+		}
+	}
+	for _, f := range []struct{ key, value string }{{"key", k.Key}, {"cert", string(k.Cert)}, {"tls", k.TLS}} {
+		if f.value == "" {
+			c.fail(join(at, f.key), "is missing", "server needs key, cert and tls")
+		}
+	}
+	if k.TLS == "" {
+		return
+	}
+	s := c.tlsNamed(k.TLS, join(at, "tls"))
+	switch {
+	case s == nil:
+	case s.PQ != PQRequire && !c.failed(join("tls", k.TLS)):
+		c.fail(join(at, "tls"), fmt.Sprintf("the settings %q do not have pq: require", k.TLS), "signing servers take nothing else")
+	case k.TLS == name || s.Certificates.KMS != nil && len(s.Certificates.KMS.Server) > 0:
+		c.fail(join(at, "tls"), fmt.Sprintf("the settings %q have a remote key themselves", k.TLS), "their key must be here: files, or a store of our own")
 	}
 }

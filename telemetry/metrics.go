@@ -28,6 +28,7 @@ type Metrics struct {
 	reload       atomic.Pointer[reload]
 	certificates atomic.Pointer[[]CertificateStatus]
 	accessLog    atomic.Pointer[AccessLog]
+	remoteSigns  *prometheus.HistogramVec
 	registry     *prometheus.Registry
 }
 
@@ -46,14 +47,14 @@ type Build struct {
 // NewMetrics makes an empty set with a registry of its own, which holds the
 // figures of the Go runtime and of the process as well.
 func NewMetrics(b Build) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry()}
+	m := &Metrics{registry: prometheus.NewRegistry(), remoteSigns: newRemoteSigns()}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "pqgw_build_info",
 		Help:        "Always 1; the labels say which build this is.",
 		ConstLabels: prometheus.Labels{"version": label(b.Version), "revision": label(b.Revision), "goversion": label(b.Go)},
 	})
 	info.Set(1)
-	m.registry.MustRegister(info, collectors.NewGoCollector(),
+	m.registry.MustRegister(info, m.remoteSigns, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), (*collector)(m))
 	return m
 }

@@ -46,7 +46,7 @@ func newKMS() *cobra.Command {
 	flags.StringVar(&f.output, "output", "text", "format of the data on stdout: text or json")
 	for _, sub := range []*cobra.Command{
 		newKMSInit(f), newKMSPut(f), newKMSGet(f), newKMSList(f), newKMSDelete(f), newKMSRecipient(f), newKMSRotate(f),
-		newKMSSeal(f), newKMSUnseal(f), newKMSExport(f), newKMSImport(f), newKMSAudit(f), newKMSECH(f),
+		newKMSSeal(f), newKMSUnseal(f), newKMSExport(f), newKMSImport(f), newKMSAudit(f), newKMSECH(f), newKMSServe(f),
 	} {
 		cmd.AddCommand(sub)
 	}
