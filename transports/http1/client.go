@@ -58,16 +58,13 @@ type ClientConn struct {
 	readInto []byte
 	readN    int
 	readErr  error
-	idleFrom int64
+	idleFrom int64 // by the watch
+	bare     bool  // the last answer had no body: what follows it was not looked for
 
 	canceller exchange.Canceller
 	cancelled atomic.Pointer[error]
 	closed    atomic.Bool
 }
-
-// idleCheck is after how long without use a connection is looked at before its
-// next request, in milliseconds: what closed meanwhile is then not tried.
-const idleCheck = 1000
 
 // NewClientConn makes the client's side of s.
 func NewClientConn(s *stream.Stream, info *exchange.Conn, o *ClientOptions) *ClientConn {
@@ -108,7 +105,10 @@ func (c *ClientConn) Usable() bool {
 	if c.closed.Load() || !c.reuse {
 		return false
 	}
-	if c.o.Watch.Now()-c.idleFrom < idleCheck {
+	// Between requests that follow each other at once a look would be a system call
+	// too many. But a body that belongs to no answer, to HEAD as a rule, must not be
+	// taken for the next client's answer.
+	if !c.bare && c.o.Watch.Now() == c.idleFrom {
 		return true
 	}
 	return c.s.Sock.Quiet()
@@ -300,7 +300,7 @@ func (c *ClientConn) stepOnce() bool {
 			continue
 		}
 		if err == stream.ErrAgain { //nolint:errorlint // an identity
-			if c.r < c.w && c.s.Sock.LookAgain() {
+			if c.s.Sock.LookAgain() { // part of a head or of a record, whose end may have come too
 				continue
 			}
 			return false
@@ -371,7 +371,10 @@ func (c *ClientConn) accept(minor int) {
 		return
 	}
 	c.reuse = c.reuse && !h.Close
-	if exchange.NoBody(c.x.Request.Method, h.Status) || h.Length == 0 {
+	if c.bare = exchange.NoBody(c.x.Request.Method, h.Status) || h.Length == 0; c.bare {
+		c.extra = c.w > c.r+c.headLen
+		// Who announces a body where none may be, sends it, and not at once perhaps.
+		c.reuse = c.reuse && (h.Status != 204 || h.Length <= 0 && !h.Chunked)
 		return
 	}
 	c.hasBody = true
@@ -442,7 +445,10 @@ func (c *ClientConn) readWaiting(p []byte) (int, error) {
 
 func (c *ClientConn) stepBody() bool {
 	n, err := c.s.Read(c.readInto)
-	if err == stream.ErrAgain { //nolint:errorlint // an identity
+	for err == stream.ErrAgain && c.s.Sock.LookAgain() { //nolint:errorlint // an identity
+		n, err = c.s.Read(c.readInto) // part of a record had come, and perhaps the connection's end
+	}
+	if err == stream.ErrAgain { //nolint:errorlint // as above
 		return false
 	}
 	c.readN, c.readErr = n, err

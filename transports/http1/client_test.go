@@ -378,3 +378,49 @@ func TestAnUpgradeBecomesATunnel(t *testing.T) {
 		}
 	})
 }
+
+// What follows an answer that had no body is never the next one's.
+func TestBytesBehindAnAnswerWithoutABodyEndTheConnection(t *testing.T) {
+	const forged = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEVIL"
+	eachMode(t, func(t *testing.T, m mode) {
+		for _, q := range []struct{ name, method, head string }{
+			{"to HEAD", "HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 42\r\n\r\n"},
+			{"204", "GET", "HTTP/1.1 204 No Content\r\n\r\n"},
+			{"204 that announces a body", "GET", "HTTP/1.1 204 No Content\r\nContent-Length: 42\r\n\r\n"},
+			{"304", "GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 42\r\n\r\n"},
+			{"empty", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
+		} {
+			for _, late := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, late %v", q.name, late), func(t *testing.T) {
+					read, sent := make(chan struct{}), make(chan struct{})
+					c := upstream(t, m, func(c net.Conn, r *bufio.Reader) {
+						readRequest(r)
+						if late {
+							_, _ = io.WriteString(c, q.head)
+							<-read
+							_, _ = io.WriteString(c, forged)
+						} else {
+							_, _ = io.WriteString(c, q.head+forged)
+						}
+						close(sent)
+						readRequest(r)
+					})
+					if _, _, err := roundTrip(t, c, newExchange(q.method, "/"), nil); err != nil {
+						t.Fatal(err)
+					}
+					kept := c.Finish()
+					close(read)
+					<-sent
+					if !late && kept {
+						t.Error("the connection is kept")
+					}
+					for end := time.Now().Add(5 * time.Second); c.Usable(); {
+						if time.Now().After(end) {
+							t.Fatal("the connection is still used")
+						}
+					}
+				})
+			}
+		}
+	})
+}

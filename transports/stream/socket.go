@@ -38,7 +38,8 @@ var corkPool = sync.Pool{New: func() any {
 // One goroutine reads at a time and one writes.
 type Socket struct {
 	net.Conn
-	raw     syscall.RawConn
+	raw     syscall.RawConn // nil where the platform or the connection has none
+	steps   bool            // may live inside a callback
 	fd      uintptr
 	inside  bool // in a callback: never wait for reading
 	drained bool // the last read took all there was
@@ -62,7 +63,7 @@ type Socket struct {
 // the stream that were read already.
 func NewSocket(c net.Conn, portable bool, prefix []byte) *Socket {
 	s := &Socket{Conn: c, prefix: prefix}
-	if portable || !haveRaw {
+	if !haveRaw {
 		return s
 	}
 	sc, ok := c.(syscall.Conn)
@@ -73,7 +74,7 @@ func NewSocket(c net.Conn, portable bool, prefix []byte) *Socket {
 	if err != nil {
 		return s
 	}
-	s.raw = raw
+	s.raw, s.steps = raw, !portable
 	s.enter = func(fd uintptr) bool {
 		s.fd, s.inside, s.drained, s.asked = fd, true, false, false
 		done := s.step()
@@ -84,7 +85,7 @@ func NewSocket(c net.Conn, portable bool, prefix []byte) *Socket {
 }
 
 // CanStep tells whether Step may be called.
-func (s *Socket) CanStep() bool { return s.raw != nil }
+func (s *Socket) CanStep() bool { return s.steps }
 
 // Inside tells whether the caller runs in a Step callback of this socket.
 func (s *Socket) Inside() bool { return s.inside }
