@@ -15,7 +15,7 @@ func CheckRequest(h *Head, p Protocol, minor int, lim *Limits) *Refusal {
 	if lim.Fields > 0 && len(h.fields) > lim.Fields {
 		return RefuseFieldCount
 	}
-	c := checker{h: h, p: p, hosts: 0, length: -1, upgradeAt: -1, connAt: -1}
+	c := checker{h: h, p: p, length: -1, upgradeAt: -1, connAt: -1, ancient: p == HTTP1 && minor == 0}
 	if r := c.eachField(); r != nil {
 		return r
 	}
@@ -53,6 +53,7 @@ type checker struct {
 	upgrading  bool
 	persistent bool
 	response   bool
+	ancient    bool // HTTP/1.0
 }
 
 // eachField checks names and values, and collects the fields that frame or
@@ -115,7 +116,7 @@ func (c *checker) known(i int) *Refusal {
 		if !EqualFold(h.Value(i), "100-continue") {
 			return RefuseExpectation
 		}
-		h.ExpectContinue = true
+		h.ExpectContinue = !c.ancient // HTTP/1.0 knows no 1xx (RFC 9110, section 10.1.1)
 		h.Drop(i)
 	case KeepAlive, ProxyConnection, HTTP2Settings, ProxyAuthorization:
 		h.Drop(i)

@@ -356,6 +356,8 @@ func (a *answer) Tunnel(h *exchange.Head) (exchange.Tunnel, error) {
 	*out = appendFields(*out, h)
 	*out = append(append(append(*out, "Connection: Upgrade\r\nUpgrade: "...), q.Protocol()...), "\r\n\r\n"...)
 	a.tunnelled = true
+	// From now on there is always a reader: a client that ends its direction is not gone.
+	c.entry.Unask()
 	if err := a.write(*out); err != nil {
 		return nil, err
 	}
@@ -381,6 +383,9 @@ func (t *tunnel) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	n, err := t.c.s.Read(p)
+	if n == 0 && t.c.drainOnly(err) {
+		n, err = t.c.s.Read(p)
+	}
 	t.c.limit(t.c.o.StreamIdle)
 	return n, err
 }

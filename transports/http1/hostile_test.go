@@ -2,13 +2,17 @@ package http1
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/deadline"
 )
 
 func TestAnAnnouncedLengthCostsNoMemory(t *testing.T) {
@@ -57,6 +61,144 @@ func TestARequestBehindAChunkedBodyIsKept(t *testing.T) {
 			if got := readAnswer(t, r, "GET"); got != want {
 				t.Errorf("%q, want %q", got, want)
 			}
+		}
+	})
+}
+
+// tunnelling serves upgrades: what comes is gathered until its end, and then
+// sent back once release is closed.
+func tunnelling(t *testing.T, release <-chan struct{}) handlerFunc {
+	return func(x *exchange.Exchange) {
+		x.Response.Reset(nil)
+		tn, err := x.Responder.Tunnel(&x.Response)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		b, err := io.ReadAll(tn)
+		if err != nil {
+			t.Errorf("reading: %v", err)
+		}
+		<-release
+		if reason := x.Cancelled(); reason != nil {
+			t.Errorf("cancelled: %v", reason)
+		}
+		_, _ = tn.Write(b)
+		_ = tn.Close()
+	}
+}
+
+const upgrade = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+func TestATunnelOutlivesTheEndOfOneDirection(t *testing.T) {
+	eachMode(t, func(t *testing.T, m mode) {
+		t.Parallel()
+		release := make(chan struct{})
+		s := start(t, m, tunnelling(t, release), nil)
+		c := s.dial()
+		_, _ = io.WriteString(c, upgrade+"all of it")
+		r := bufio.NewReader(c)
+		if resp, err := http.ReadResponse(r, nil); err != nil || resp.StatusCode != 101 {
+			t.Fatalf("%v %v", resp, err)
+		}
+		if err := c.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if tc, ok := c.(*tls.Conn); ok { // close_notify is no FIN, which is what is looked for
+			_ = tc.NetConn().(*net.TCPConn).CloseWrite()
+		}
+		time.AfterFunc(4*deadline.Tick, func() { close(release) })
+		if got, err := io.ReadAll(r); err != nil || string(got) != "all of it" {
+			t.Errorf("%q %v", got, err)
+		}
+	})
+}
+
+func TestATunnelGoesOnWhileDraining(t *testing.T) {
+	eachMode(t, func(t *testing.T, m mode) {
+		t.Parallel()
+		release := make(chan struct{})
+		close(release)
+		s := start(t, m, tunnelling(t, release), nil)
+		c := s.dial()
+		_, _ = io.WriteString(c, upgrade)
+		r := bufio.NewReader(c)
+		if resp, err := http.ReadResponse(r, nil); err != nil || resp.StatusCode != 101 {
+			t.Fatalf("%v %v", resp, err)
+		}
+		s.shutdown()
+		time.AfterFunc(graceWhileDraining+2*deadline.Tick, func() {
+			_, _ = io.WriteString(c, "late")
+			_ = c.(interface{ CloseWrite() error }).CloseWrite()
+		})
+		if got, err := io.ReadAll(r); err != nil || string(got) != "late" {
+			t.Errorf("%q %v", got, err)
+		}
+	})
+}
+
+// An answer given early ends the wait for the body, also while draining.
+func TestClosingABodyEndsItsReadingWhileDraining(t *testing.T) {
+	eachMode(t, func(t *testing.T, m mode) {
+		t.Parallel()
+		reading, draining := make(chan struct{}), make(chan struct{})
+		s := start(t, m, func(x *exchange.Exchange) {
+			body, ended := x.Body, make(chan struct{})
+			go func() {
+				defer close(ended)
+				close(reading)
+				_, _ = body.Read(make([]byte, 10))
+			}()
+			<-draining
+			body.Close(errNoAnswer)
+			select {
+			case <-ended:
+			case <-time.After(10 * time.Second):
+				t.Error("the reader still waits")
+			}
+			x.Response.Reset(nil)
+			x.Response.Status = 403
+			_ = x.Responder.Respond(&x.Response, nil)
+		}, nil)
+		c := s.dial()
+		_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
+		<-reading
+		time.Sleep(50 * time.Millisecond) // for the reader to wait
+		s.shutdown()
+		close(draining)
+		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != 403 {
+			t.Errorf("%v %v", resp, err)
+		}
+	})
+}
+
+func TestHTTP10IsNotToldToContinue(t *testing.T) {
+	eachMode(t, func(t *testing.T, m mode) {
+		s := start(t, m, func(x *exchange.Exchange) {
+			_, _ = io.Copy(io.Discard, x.Body)
+			x.Response.Reset(nil)
+			x.Response.Status = 200
+			_ = x.Responder.Respond(&x.Response, nil)
+		}, nil)
+		c := s.dial()
+		_, _ = io.WriteString(c, "POST / HTTP/1.0\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
+		time.AfterFunc(50*time.Millisecond, func() { _, _ = io.WriteString(c, "abc") })
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || line != "HTTP/1.1 200 OK\r\n" {
+			t.Errorf("%q %v", line, err)
+		}
+	})
+}
+
+func TestAnEmptyLineBeforeARequestMayComeInPieces(t *testing.T) {
+	eachMode(t, func(t *testing.T, m mode) {
+		s := start(t, m, echo, nil)
+		c := s.dial()
+		for _, piece := range []string{"\r", "\nGET / HTTP/1.1\r\n", "Host: a\r\n\r\n"} {
+			_, _ = io.WriteString(c, piece)
+			time.Sleep(20 * time.Millisecond) // so that they are read apart
+		}
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || line != "HTTP/1.1 200 OK\r\n" {
+			t.Errorf("%q %v", line, err)
 		}
 	})
 }

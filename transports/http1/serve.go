@@ -127,16 +127,26 @@ func (c *Conn) readBody(p []byte) (int, error) {
 		_ = c.s.Sock.SetDeadline(time.Now().Add(lingerTime))
 		return n, exchange.RefuseSlowBody
 	}
-	if isTimeout(err) && c.draining.Load() && !c.gone.Load() {
-		_ = c.s.Sock.SetReadDeadline(time.Time{})
+	if c.drainOnly(err) && !c.body.closed.Load() {
 		return c.s.Read(p)
 	}
 	return n, err
 }
 
+// drainOnly tells whether a read was interrupted for no more than that we want to stop:
+// what had begun goes on. It takes the deadline back before it looks for other
+// reasons, which are noted before they interrupt: none is lost.
+func (c *Conn) drainOnly(err error) bool {
+	if !isTimeout(err) || !c.draining.Load() {
+		return false
+	}
+	_ = c.s.Sock.SetReadDeadline(time.Time{})
+	return !c.gone.Load() && !c.entry.Expired()
+}
+
 // sendContinue asks the client for the body that it holds back.
 func (c *Conn) sendContinue() error {
-	if c.answer.started || c.answer.continued {
+	if c.answer.continued || c.answer.sent.Load() {
 		return nil
 	}
 	c.answer.continued = true

@@ -339,8 +339,8 @@ func (c *Conn) pending() []byte {
 // skipEmptyLine takes a CR LF before the request line as not sent, as old clients
 // do send it behind a body (RFC 9112, section 2.2).
 func (c *Conn) skipEmptyLine() {
-	if b := c.pending(); c.scanned == 0 && len(b) >= 2 && b[0] == '\r' && b[1] == '\n' {
-		c.r += 2
+	if b := c.pending(); c.scanned <= 1 && len(b) >= 2 && b[0] == '\r' && b[1] == '\n' {
+		c.r, c.scanned = c.r+2, 0
 	}
 }
 
@@ -426,10 +426,8 @@ func (c *Conn) interrupted(err error) {
 		c.refuse(exchange.RefuseSlowHead)
 	case c.entry.Expired() && c.state == stateBody:
 		c.x.Refusal, c.state = exchange.RefuseSlowBody, stateServing
-	case c.draining.Load() && !c.entry.Expired() && !c.gone.Load() && c.state != stateIdle:
-		// What had begun to arrive when we began to drain may still do so.
-		_ = c.s.Sock.SetReadDeadline(time.Time{})
-		return
+	case c.state != stateIdle && c.drainOnly(err):
+		return // what had begun to arrive when we began to drain may still do so
 	default:
 		c.err = io.EOF
 		return

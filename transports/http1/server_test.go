@@ -126,6 +126,14 @@ func (s *server) serve(nc net.Conn) {
 	s.mu.Unlock()
 }
 
+func (s *server) shutdown() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.live {
+		c.Shutdown()
+	}
+}
+
 func (s *server) dial() net.Conn {
 	s.t.Helper()
 	c, err := net.Dial("tcp", s.ln.Addr().String())
@@ -434,11 +442,7 @@ func TestShutdownAnswersWhatIsUnderWayAndClosesIdleConnections(t *testing.T) {
 			n = len(s.live)
 			s.mu.Unlock()
 		}
-		s.mu.Lock()
-		for c := range s.live {
-			c.Shutdown()
-		}
-		s.mu.Unlock()
+		s.shutdown()
 		if _, err := idle.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("idle connection: %v, want EOF", err)
 		}
