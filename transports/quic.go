@@ -18,6 +18,7 @@ import (
 	"github.com/hanzoai/pqgw/handshake"
 	"github.com/hanzoai/pqgw/transports/http3"
 	"github.com/hanzoai/pqgw/transports/zap"
+	"github.com/hanzoai/pqgw/transports/zaprpc"
 )
 
 // QUICSettings are those of the protocols that run over QUIC (RFC 9000), on the UDP port
@@ -49,6 +50,8 @@ func QUICALPN(protocols []string) []string {
 			ids = append(ids, http3.ALPN)
 		case ZAP:
 			ids = append(ids, zap.ALPN)
+		case ZAPRPC:
+			ids = append(ids, zaprpc.ALPN)
 		}
 	}
 	return ids

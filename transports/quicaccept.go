@@ -14,6 +14,7 @@ import (
 	"github.com/hanzoai/pqgw/handshake"
 	"github.com/hanzoai/pqgw/transports/http3"
 	"github.com/hanzoai/pqgw/transports/zap"
+	"github.com/hanzoai/pqgw/transports/zaprpc"
 )
 
 // quicAttempt is a QUIC connection from its first packet to its end, as the
@@ -127,6 +128,8 @@ func (q *quicSide) serve(qc *quic.Conn, a *quicAttempt) {
 		q.serveHTTP3(qc, a)
 	case zap.ALPN:
 		q.serveZAPStreams(qc, a)
+	case zaprpc.ALPN:
+		q.serveRPC(qc, a)
 	default:
 		_ = qc.CloseWithError(0, "")
 	}
@@ -167,6 +170,24 @@ func alertOf(err error) error {
 		return &net.OpError{Op: "remote error", Err: tls.AlertError(e.ErrorCode)} //nolint:gosec // the low byte is the alert
 	}
 	return err
+}
+
+// serveRPC serves calls until the connection ends. They wait for the end of the
+// handshake: there is no early data.
+func (q *quicSide) serveRPC(qc *quic.Conn, a *quicAttempt) {
+	if !a.await(qc) || !a.f.speaksRPC {
+		_ = qc.CloseWithError(0, "")
+		return
+	}
+	info := a.full(qc)
+	info.Protocol = exchange.ZAP
+	c := zaprpc.NewQUICConn(qc, info, &a.f.rpc)
+	if !q.l.track(c) {
+		c.Close()
+		return
+	}
+	_ = c.Serve()
+	q.l.untrack(c)
 }
 
 func (q *quicSide) serveHTTP3(qc *quic.Conn, a *quicAttempt) {

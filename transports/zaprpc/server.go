@@ -47,7 +47,7 @@ const answeredKept = 256
 // may be called from elsewhere.
 type Conn struct {
 	o     *Options
-	w     *wire
+	w     port
 	info  *exchange.Conn
 	entry deadline.Entry
 
@@ -89,8 +89,12 @@ type lane struct {
 
 // NewConn makes the server's side of s.
 func NewConn(s *stream.Stream, info *exchange.Conn, o *Options) *Conn {
+	return newConn(newWire(s, o.FrameBytes), info, o)
+}
+
+func newConn(w port, info *exchange.Conn, o *Options) *Conn {
 	c := &Conn{
-		o: o, w: newWire(s, o.FrameBytes), info: info, lanes: map[exchange.RPCUpstream]*lane{},
+		o: o, w: w, info: info, lanes: map[exchange.RPCUpstream]*lane{},
 		calls: map[uint32]*call{}, answered: map[uint32]place{},
 	}
 	c.entry = deadline.Entry{Expire: c.w.wake, FD: -1} // the reader finds out itself that the peer is gone
@@ -104,7 +108,7 @@ func (c *Conn) Shutdown() {
 	c.draining.Store(true)
 	c.mu.Unlock()
 	if idle {
-		c.grace()
+		c.w.grace()
 	}
 }
 
@@ -112,10 +116,8 @@ func (c *Conn) Shutdown() {
 // stop: a call that is on its way then still gets its answer.
 const graceWhileDraining = time.Second
 
-func (c *Conn) grace() { _ = c.w.s.Sock.SetReadDeadline(time.Now().Add(graceWhileDraining)) }
-
 // Close cuts the connection.
-func (c *Conn) Close() { _ = c.w.s.Sock.Close() }
+func (c *Conn) Close() { c.w.cut() }
 
 // Serve forwards calls until the connection ends, and closes it. An end in good
 // order, between frames, is no error.
@@ -401,7 +403,7 @@ func (c *Conn) done(k *call, status uint32, err error) {
 	}
 	c.record(k, status, err)
 	if idle && c.draining.Load() {
-		c.grace()
+		c.w.grace()
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // ClientConn is the client's side of one connection: an exchange.RPCConn. A
 // goroutine of its own reads it until it is closed.
 type ClientConn struct {
-	w       *wire
+	w       port
 	info    *exchange.Conn
 	next    atomic.Uint32
 	release func(c *ClientConn, reusable bool)
@@ -31,7 +31,11 @@ type ClientConn struct {
 // NewClientConn makes the client's side of s. release takes it back at the end of a
 // lease; it is to keep it or to Close it.
 func NewClientConn(s *stream.Stream, info *exchange.Conn, frameBytes int, release func(c *ClientConn, reusable bool)) *ClientConn {
-	c := &ClientConn{w: newWire(s, frameBytes), info: info, release: release, done: make(chan struct{})}
+	return newClientConn(newWire(s, frameBytes), info, release)
+}
+
+func newClientConn(w port, info *exchange.Conn, release func(c *ClientConn, reusable bool)) *ClientConn {
+	c := &ClientConn{w: w, info: info, release: release, done: make(chan struct{})}
 	go c.read()
 	return c
 }

@@ -49,6 +49,21 @@ func (e *MalformedError) Error() string { return fmt.Sprintf("malformed RPC fram
 // Unwrap gives the fault.
 func (e *MalformedError) Unwrap() error { return e.Err }
 
+// port is what frames come by and leave by: a byte stream, or a QUIC connection.
+type port interface {
+	// read waits for a frame, which is valid until the next read.
+	read(f *exchange.RPCFrame) error
+	// send writes a frame; any number of goroutines may.
+	send(f *exchange.RPCFrame) error
+	// wake ends the waits of both.
+	wake()
+	// grace ends read in a while, graceWhileDraining.
+	grace()
+	// close ends it in order, cut at once.
+	close()
+	cut()
+}
+
 // wire reads and writes frames on one stream. One goroutine reads; any number
 // write, sharing system calls.
 type wire struct {
@@ -188,4 +203,8 @@ func (w *wire) flush() {
 // wake ends the waits of reading and writing.
 func (w *wire) wake() { _ = w.s.Sock.SetDeadline(time.Unix(1, 0)) }
 
+func (w *wire) grace() { _ = w.s.Sock.SetReadDeadline(time.Now().Add(graceWhileDraining)) }
+
 func (w *wire) close() { _ = w.s.Close() }
+
+func (w *wire) cut() { _ = w.s.Sock.Close() }

@@ -1,0 +1,449 @@
+package zaprpc
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/zapcodec"
+)
+
+// quicPort carries each call and each stream on a QUIC stream of its own. A stream
+// that was opened is refused by a reset whose code is the status, since all that
+// comes on it are messages.
+type quicPort struct {
+	qc     *quic.Conn
+	limit  int
+	frames chan *exchange.RPCFrame
+	stop   chan struct{} // closed by wake
+	once   sync.Once
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	streams map[uint32]*quicCall
+	over    bool // no goroutine begins any more
+	known   arrivals
+}
+
+// quicCall is a call or a stream on its QUIC stream.
+type quicCall struct {
+	p       *quicPort
+	s       *quic.Stream
+	promise uint32
+	stream  bool
+	server  bool
+
+	mu            sync.Mutex // of writing
+	read, written bool       // that direction has ended; under the port's lock
+}
+
+// Codes of our own for streams that end otherwise than by a status.
+const (
+	codeNone      quic.StreamErrorCode = 0
+	codeMalformed quic.StreamErrorCode = zapcodec.RPCBadRequest
+)
+
+// openTime bounds how long a frame may take to arrive that opens a stream.
+const openTime = 10 * time.Second
+
+func newQUICPort(qc *quic.Conn, limit int) *quicPort {
+	if limit <= 0 {
+		limit = DefaultFrameBytes
+	}
+	return &quicPort{qc: qc, limit: limit, frames: make(chan *exchange.RPCFrame), stop: make(chan struct{}), streams: map[uint32]*quicCall{}}
+}
+
+// NewQUICConn makes the server's side of a QUIC connection.
+func NewQUICConn(qc *quic.Conn, info *exchange.Conn, o *Options) *Conn {
+	p := newQUICPort(qc, o.FrameBytes)
+	p.run(p.accept)
+	return newConn(p, info, o)
+}
+
+// NewQUICClientConn makes the client's side of a QUIC connection; see
+// NewClientConn.
+func NewQUICClientConn(qc *quic.Conn, info *exchange.Conn, frameBytes int, release func(c *ClientConn, reusable bool)) *ClientConn {
+	return newClientConn(newQUICPort(qc, frameBytes), info, release)
+}
+
+// read implements port.
+func (p *quicPort) read(f *exchange.RPCFrame) error {
+	select {
+	case next := <-p.frames:
+		*f = *next
+		return nil
+	case <-p.stop:
+		return io.EOF
+	case <-p.qc.Context().Done():
+		var e *quic.ApplicationError
+		if err := context.Cause(p.qc.Context()); !errors.As(err, &e) || e.ErrorCode != 0 {
+			return err
+		}
+		return io.EOF
+	}
+}
+
+// deliver gives a frame to read; false where nobody reads any more.
+func (p *quicPort) deliver(f *exchange.RPCFrame) bool {
+	select {
+	case p.frames <- f:
+		return true
+	case <-p.stop:
+	case <-p.qc.Context().Done():
+	}
+	return false
+}
+
+// run runs f in a goroutine that close waits for; not at all where it has been
+// called.
+func (p *quicPort) run(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		p.wg.Go(f)
+	}
+}
+
+func (p *quicPort) wake() { p.once.Do(func() { close(p.stop) }) }
+
+func (p *quicPort) grace() {
+	p.run(func() {
+		t := time.NewTimer(graceWhileDraining)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			p.wake()
+		case <-p.stop:
+		case <-p.qc.Context().Done():
+		}
+	})
+}
+
+func (p *quicPort) close() {
+	p.cut()
+	p.mu.Lock()
+	p.over = true
+	p.mu.Unlock()
+	p.wg.Wait()
+}
+
+func (p *quicPort) cut() { _ = p.qc.CloseWithError(0, "") }
+
+// accept takes the streams that the client opens.
+func (p *quicPort) accept() {
+	for {
+		s, err := p.qc.AcceptStream(context.Background())
+		if err != nil {
+			return
+		}
+		p.run(func() { p.serve(s) })
+	}
+}
+
+// serve reads what comes on a stream that the client opened.
+func (p *quicPort) serve(s *quic.Stream) {
+	c := &quicCall{p: p, s: s, server: true}
+	_ = s.SetReadDeadline(time.Now().Add(openTime))
+	r := bufio.NewReader(s)
+	frame, err := zapcodec.FramingRPCOpen.Read(r, nil, p.limit)
+	var q zapcodec.RPCRequest
+	if err == nil {
+		err = zapcodec.ParseRPCRequest(frame.Bytes, &q)
+	}
+	c.promise, c.stream = q.Promise, frame.Tag == zapcodec.TagStream
+	if err == nil && !p.add(c) {
+		err = errors.New("a call with this promise is in flight")
+	}
+	if err != nil {
+		c.reset(codeMalformed)
+		s.ReleaseStreamCredit()
+		return
+	}
+	_ = s.SetReadDeadline(time.Time{})
+	f := &exchange.RPCFrame{Kind: exchange.RPCRequest, Method: q.Method, Promise: q.Promise, Target: q.Target, Cap: q.Cap, Payload: q.Payload}
+	if c.stream {
+		f.Kind = exchange.RPCOpen
+	}
+	if q.Target != 0 {
+		p.await(q.Target)
+	}
+	if p.deliver(f) {
+		p.arrived(q.Promise)
+		if c.stream {
+			c.messages(r)
+		}
+	}
+	c.ended(true)
+}
+
+// arrivals are the promises of the calls that have come last. QUIC streams overtake each
+// other, so a call may come before its target does.
+type arrivals struct {
+	have    map[uint32]bool
+	order   []uint32 // a ring
+	oldest  int
+	waiting map[uint32]chan struct{} // closed when that call arrives
+}
+
+// targetTime bounds how long a call waits for its target to arrive.
+const targetTime = time.Second
+
+// await waits until the target of a call has arrived, or so long that it will not.
+func (p *quicPort) await(target uint32) {
+	p.mu.Lock()
+	if p.known.have[target] {
+		p.mu.Unlock()
+		return
+	}
+	ch := p.known.waiting[target]
+	if ch == nil {
+		ch = make(chan struct{})
+		if p.known.waiting == nil {
+			p.known.waiting = map[uint32]chan struct{}{}
+		}
+		p.known.waiting[target] = ch
+	}
+	p.mu.Unlock()
+	t := time.NewTimer(targetTime)
+	defer t.Stop()
+	select {
+	case <-ch:
+	case <-t.C:
+		p.mu.Lock()
+		if p.known.waiting[target] == ch {
+			delete(p.known.waiting, target)
+		}
+		p.mu.Unlock()
+	case <-p.stop:
+	case <-p.qc.Context().Done():
+	}
+}
+
+// arrived notes a call, and lets those go on that wait for it.
+func (p *quicPort) arrived(promise uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := &p.known
+	if a.have == nil {
+		a.have = map[uint32]bool{}
+	}
+	if ch := a.waiting[promise]; ch != nil {
+		delete(a.waiting, promise)
+		close(ch)
+	}
+	if a.have[promise] {
+		return
+	}
+	a.have[promise] = true
+	if len(a.order) < answeredKept {
+		a.order = append(a.order, promise)
+		return
+	}
+	delete(a.have, a.order[a.oldest])
+	a.order[a.oldest] = promise
+	a.oldest = (a.oldest + 1) % answeredKept
+}
+
+// add registers a call; false where its promise is in flight.
+func (p *quicPort) add(c *quicCall) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.streams[c.promise] != nil {
+		return false
+	}
+	p.streams[c.promise] = c
+	return true
+}
+
+// ended notes the end of a direction, and forgets a call that has neither.
+func (c *quicCall) ended(reading bool) {
+	c.p.mu.Lock()
+	if reading {
+		c.read = true
+	} else {
+		c.written = true
+	}
+	over := c.read && c.written && c.p.streams[c.promise] == c
+	if over {
+		delete(c.p.streams, c.promise)
+	}
+	c.p.mu.Unlock()
+	if !over {
+		return
+	}
+	c.s.CancelRead(codeNone) // nothing more is expected but the end
+	if c.server {
+		c.s.ReleaseStreamCredit()
+	}
+}
+
+func (c *quicCall) reset(code quic.StreamErrorCode) {
+	c.s.CancelWrite(code)
+	c.s.CancelRead(code)
+}
+
+// messages delivers what comes on a stream, and its end.
+func (c *quicCall) messages(r *bufio.Reader) {
+	for {
+		frame, err := zapcodec.FramingRPCNext.Read(r, nil, c.p.limit)
+		f := &exchange.RPCFrame{Kind: exchange.RPCMessage, Promise: c.promise, Payload: frame.Bytes}
+		switch {
+		case errors.Is(err, io.EOF):
+			f.Kind = exchange.RPCEnd
+		case err != nil && c.server:
+			f.Kind = exchange.RPCEnd // given up, which the service has no other way to learn
+		case err != nil:
+			*f = exchange.RPCFrame{Kind: exchange.RPCResponse, Promise: c.promise, Status: statusOf(err)}
+		}
+		if !c.p.deliver(f) || err != nil {
+			return
+		}
+	}
+}
+
+// statusOf is the status that a stream was refused with.
+func statusOf(err error) uint32 {
+	var e *quic.StreamError
+	if errors.As(err, &e) && e.Remote {
+		switch e.ErrorCode {
+		case zapcodec.RPCBadRequest, zapcodec.RPCUnauthorized, zapcodec.RPCForbidden, zapcodec.RPCNotFound:
+			return uint32(e.ErrorCode)
+		}
+	}
+	return zapcodec.RPCError
+}
+
+// answer delivers the reply to a call.
+func (c *quicCall) answer() {
+	frame, err := zapcodec.FramingRPCNext.Read(bufio.NewReader(c.s), nil, c.p.limit)
+	var r zapcodec.RPCResponse
+	if err == nil {
+		err = zapcodec.ParseRPCResponse(frame.Bytes, &r)
+	}
+	f := &exchange.RPCFrame{Kind: exchange.RPCResponse, Promise: c.promise, Status: r.Status, Payload: r.Body}
+	if err != nil {
+		f.Status, f.Payload = statusOf(err), nil
+		c.s.CancelRead(codeNone)
+	}
+	c.p.deliver(f)
+}
+
+// send implements port.
+func (p *quicPort) send(f *exchange.RPCFrame) error {
+	if f.Kind == exchange.RPCRequest || f.Kind == exchange.RPCOpen {
+		return p.open(f)
+	}
+	p.mu.Lock()
+	c := p.streams[f.Promise]
+	p.mu.Unlock()
+	if c == nil {
+		return nil // it was given up
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch f.Kind {
+	case exchange.RPCResponse:
+		return c.respond(f)
+	case exchange.RPCMessage:
+		return c.write(f.Payload)
+	case exchange.RPCEnd:
+		var err error
+		if len(f.Payload) > 0 {
+			err = c.write(f.Payload)
+		}
+		_ = c.s.Close()
+		c.ended(false)
+		return err
+	}
+	return errKind
+}
+
+// respond answers a call, or refuses a stream.
+func (c *quicCall) respond(f *exchange.RPCFrame) error {
+	if c.stream {
+		if f.Status == zapcodec.RPCOK {
+			return nil
+		}
+		c.reset(quic.StreamErrorCode(f.Status))
+		c.ended(false)
+		return nil
+	}
+	r := zapcodec.RPCResponse{Status: f.Status, Promise: f.Promise, Body: f.Payload}
+	out, err := zapcodec.FramingRPCNext.AppendPrefix(nil, 0, r.Size())
+	if err == nil {
+		out, err = zapcodec.AppendRPCResponse(out, &r)
+	}
+	if err == nil {
+		_, err = c.s.Write(out)
+	}
+	_ = c.s.Close()
+	c.ended(false)
+	return c.lost(err)
+}
+
+func (c *quicCall) write(payload []byte) error {
+	out, err := zapcodec.FramingRPCNext.AppendPrefix(make([]byte, 0, len(payload)+8), 0, len(payload))
+	if err == nil {
+		_, err = c.s.Write(append(out, payload...))
+	}
+	return c.lost(err)
+}
+
+// lost tells an error of the connection from one of a stream, which ends that alone.
+func (c *quicCall) lost(err error) error {
+	if err == nil || c.p.qc.Context().Err() == nil {
+		return nil
+	}
+	return err
+}
+
+// open makes a call on a stream of its own.
+func (p *quicPort) open(f *exchange.RPCFrame) error {
+	s, err := p.qc.OpenStreamSync(p.qc.Context())
+	if err != nil {
+		return err
+	}
+	c := &quicCall{p: p, s: s, promise: f.Promise, stream: f.Kind == exchange.RPCOpen}
+	if !p.add(c) {
+		c.reset(codeNone)
+		return fmt.Errorf("promise %d is in flight", f.Promise)
+	}
+	q := zapcodec.RPCRequest{Method: f.Method, Promise: f.Promise, Target: f.Target, Cap: f.Cap, Payload: f.Payload}
+	tag := byte(zapcodec.TagCall)
+	if c.stream {
+		tag = zapcodec.TagStream
+	}
+	out, err := zapcodec.FramingRPCOpen.AppendPrefix(nil, tag, q.Size())
+	if err == nil {
+		out, err = zapcodec.AppendRPCRequest(out, &q)
+	}
+	if err == nil {
+		_, err = s.Write(out)
+	}
+	if err != nil {
+		c.reset(codeNone)
+		c.ended(true)
+		c.ended(false)
+		return err
+	}
+	if !c.stream {
+		_ = s.Close()
+		c.ended(false)
+	}
+	p.run(func() {
+		if c.stream {
+			c.messages(bufio.NewReader(s))
+		} else {
+			c.answer()
+		}
+		c.ended(true)
+	})
+	return nil
+}
