@@ -152,6 +152,9 @@ func (c *Client) Handshake(ctx context.Context, conn *tls.Conn, endpoint string)
 	return f, c.Identify(ctx, conn, &cs, endpoint, &f)
 }
 
+// Identity is what is proven to servers and asked of them; nil for none.
+func (c *Client) Identity() *Identity { return c.identity }
+
 // Identify runs the proof of identities over a connection, or the first stream
 // of one, whose handshake is complete, and notes the server's in f. It does nothing where
 // none is asked for. The error is a *[RefusedError].

@@ -27,6 +27,7 @@ type quicAttempt struct {
 	permit  handshake.Permit
 	settled atomic.Bool // the handshake is over
 	qc      atomic.Pointer[quic.Conn]
+	peer    atomic.Pointer[string] // the name that was proven, where identities are
 	unwatch func() bool
 }
 
@@ -112,18 +113,24 @@ func (a *quicAttempt) full(qc *quic.Conn) *exchange.Conn {
 	info := a.info()
 	state := qc.ConnectionState().TLS
 	info.Secure, info.Facts = true, a.f.QUIC.TLS.Facts(a.ctx, &state)
+	if peer := a.peer.Load(); peer != nil {
+		info.Facts.PeerName, info.Facts.PQIdentity = *peer, true
+	}
 	return info
 }
 
 // serve serves a connection: at once where it may bring early data, else when its handshake
 // has ended.
 func (q *quicSide) serve(qc *quic.Conn, a *quicAttempt) {
-	if a.f.QUIC.EarlyData {
+	if a.f.QUIC.EarlyData && a.f.QUIC.TLS.Identity() == nil {
 		q.l.wg.Go(func() { a.await(qc) })
 	} else if !a.await(qc) {
 		return
 	}
-	switch qc.ConnectionState().TLS.NegotiatedProtocol {
+	if !a.identify(qc) {
+		return
+	}
+	switch handshake.BaseProtocol(qc.ConnectionState().TLS.NegotiatedProtocol) {
 	case http3.ALPN:
 		q.serveHTTP3(qc, a)
 	case zap.ALPN:

@@ -33,8 +33,7 @@ var quicClient = quic.Config{
 }
 
 func newQUICDialer(address, alpn string, s DialSettings) *quicDialer {
-	d := &quicDialer{address: address, settings: s, tls: s.TLS.Config(address).Clone()}
-	d.tls.NextProtos = []string{alpn}
+	d := &quicDialer{address: address, settings: s, tls: s.TLS.Offer(address, alpn)}
 	d.h3 = http3.ClientOptions{Watch: s.Watch, Limits: s.Limits}
 	d.zap.Watch, d.zap.Limits = s.Watch, s.Limits
 	return d
@@ -74,8 +73,15 @@ func (d *quicDialer) connect(ctx context.Context) (*quic.Conn, *exchange.Conn, e
 		return nil, nil, &exchange.UpstreamError{Op: "handshake", Err: d.settings.TLS.Refuse(alertOf(err))}
 	}
 	state := qc.ConnectionState().TLS
-	return qc, &exchange.Conn{
+	info := &exchange.Conn{
 		Client: udpAddrPort(qc.RemoteAddr()), Local: udpAddrPort(qc.LocalAddr()), ClientText: d.address,
 		Secure: true, Facts: handshake.FactsOf(&state),
-	}, nil
+	}
+	if err := d.identify(ctx, qc, info); err != nil {
+		if ctx.Err() != nil {
+			return nil, nil, dialError(ctx, err)
+		}
+		return nil, nil, &exchange.UpstreamError{Op: "handshake", Err: err}
+	}
+	return qc, info, nil
 }

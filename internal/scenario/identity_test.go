@@ -59,6 +59,13 @@ func through(t *testing.T, addr string) int {
 func TestHopsProveTheirPostQuantumIdentities(t *testing.T) {
 	tls := certificates(t, "front", "back")
 	ids, others := mldsa(t, "caller", "back"), mldsa(t, "caller")
+	for _, scheme := range []string{"zap+tls", "zap+quic"} {
+		t.Run(scheme, func(t *testing.T) { proveIdentities(t, scheme, tls, ids, others) })
+	}
+}
+
+func proveIdentities(t *testing.T, scheme, tls, ids, others string) {
+	t.Helper()
 	origin := NewOrigin(t, false, nil)
 	inner := FreeAddr(t)
 	back := hop(t, inner, concat([]string{"--listen", "zap+tls://" + inner, "--to", origin.URL, "--peer", "caller"},
