@@ -241,34 +241,12 @@ func overTCP(protocols []string) bool {
 	return len(protocols) == 0
 }
 
-// Prepare binds what other settings need beside what is bound, before Update puts them
-// in force. The error is a *BindError.
-func (l *Listener) Prepare(s Settings) error {
-	if s.QUIC == nil || l.quic.Load() != nil {
-		return nil
-	}
-	q, err := l.bindQUIC(udpOf(l.address, l.ln))
-	if err != nil {
-		return &BindError{Listener: l.name, Address: l.address, Err: err}
-	}
-	l.quic.Store(q)
-	return nil
-}
-
 // Addr is the address that was bound, of TCP where there is both.
 func (l *Listener) Addr() net.Addr {
 	if l.ln == nil {
 		return l.UDPAddr()
 	}
 	return l.ln.Addr()
-}
-
-// UDPAddr is the address that was bound for QUIC, nil without.
-func (l *Listener) UDPAddr() net.Addr {
-	if q := l.quic.Load(); q != nil {
-		return q.udp.LocalAddr()
-	}
-	return nil
 }
 
 // Update puts other settings in force for connections to come. A UDP socket that
@@ -311,17 +289,6 @@ func (l *Listener) Update(s Settings) {
 	}
 }
 
-// serveQUIC takes QUIC connections, where that is wanted and not done yet.
-func (l *Listener) serveQUIC() {
-	q := l.quic.Load()
-	if q == nil || q.ln != nil {
-		return
-	}
-	if err := q.start(); err != nil {
-		l.logger.Error("cannot serve QUIC", "listener", l.name, "error", err)
-	}
-}
-
 // SetAccessLog puts another log in place; nil is off.
 func (l *Listener) SetAccessLog(a *telemetry.AccessLog) { l.log.Store(a) }
 
@@ -343,13 +310,6 @@ func (l *Listener) stop() {
 	}
 	if q := l.quic.Load(); q != nil {
 		q.stop()
-	}
-}
-
-// closeQUIC ends the UDP side once its connections have ended.
-func (l *Listener) closeQUIC() {
-	if q := l.quic.Load(); q != nil {
-		q.once.Do(q.close)
 	}
 }
 

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -127,7 +125,6 @@ func (l *Listener) bindQUIC(address string) (*quicSide, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.checkBuffers(udp)
 	port := udp.LocalAddr().(*net.UDPAddr).Port //nolint:forcetypeassert // it is a UDP socket
 	return &quicSide{
 		l: l, udp: udp, workers: http3.NewWorkers(), attempts: map[*quicAttempt]struct{}{},
@@ -138,14 +135,6 @@ func (l *Listener) bindQUIC(address string) (*quicSide, error) {
 // altSvcAge is for how long a client may remember that there is HTTP/3 (RFC 7838,
 // section 3.1).
 const altSvcAge = 24 * time.Hour
-
-// altSvc tells clients over TCP of HTTP/3, "" where there is none.
-func (l *Listener) altSvc(f *inForce) string {
-	if q := l.quic.Load(); q != nil && f.QUIC != nil && f.speaks3 {
-		return q.altSvc
-	}
-	return ""
-}
 
 // start begins to take connections.
 func (q *quicSide) start() error {
@@ -159,6 +148,7 @@ func (q *quicSide) start() error {
 		return err
 	}
 	q.ln = ln
+	q.l.checkBuffers(q.udp)
 	q.l.wg.Go(q.accept)
 	return nil
 }
@@ -239,43 +229,3 @@ func (q *quicSide) accept() {
 		q.l.wg.Go(func() { q.serve(qc, a) })
 	}
 }
-
-// wantedBuffer is the size of socket buffers that quic-go asks for: bursts of a
-// fast path fit into them while the reader is busy.
-const wantedBuffer = 7 << 20
-
-// checkBuffers makes the socket's buffers large, and tells where the system does
-// not let it.
-func (l *Listener) checkBuffers(udp *net.UDPConn) {
-	_ = udp.SetReadBuffer(wantedBuffer)
-	_ = udp.SetWriteBuffer(wantedBuffer)
-	receive, send, ok := socketBuffers(udp)
-	if !ok || receive >= wantedBuffer && send >= wantedBuffer {
-		return
-	}
-	l.logger.Warn("UDP buffers are small: QUIC may lose packets in bursts",
-		"listener", l.name, "receive", receive, "send", send, "wanted", wantedBuffer,
-		"hint", "sysctl -w net.core.rmem_max="+strconv.Itoa(wantedBuffer)+" net.core.wmem_max="+strconv.Itoa(wantedBuffer))
-}
-
-// udpOf is the address for the UDP socket beside a TCP one: same host, same port.
-func udpOf(address string, tcp net.Listener) string {
-	if tcp == nil {
-		return address
-	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return address
-	}
-	return net.JoinHostPort(host, strconv.Itoa(addrPortOf(tcp)))
-}
-
-func addrPortOf(tcp net.Listener) int {
-	if a, ok := tcp.Addr().(*net.TCPAddr); ok {
-		return a.Port
-	}
-	return 0
-}
-
-// isAny tells an address whose port the system chooses.
-func isAny(address string) bool { return strings.HasSuffix(address, ":0") }

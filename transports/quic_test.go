@@ -470,3 +470,17 @@ func TestQUICIsAddedWhileTheListenerServes(t *testing.T) {
 		t.Error(status)
 	}
 }
+
+func TestSmallUDPBuffersAreTold(t *testing.T) {
+	r := newRig(t, handshake.Prefer, facts, nil)
+	if strings.Count(r.log.String(), "UDP buffers are small") > 1 {
+		t.Error("told more than once")
+	}
+	udp := loopback(t)
+	defer udp.Close()
+	_ = udp.SetReadBuffer(8 << 10)
+	r.checkBuffers(udp)
+	if log := r.log.String(); !strings.Contains(log, "UDP buffers are small") || !strings.Contains(log, "wanted=7340032") || !strings.Contains(log, "receive=16384") {
+		t.Error(log)
+	}
+}
