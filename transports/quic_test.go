@@ -57,7 +57,7 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-func newRig(t *testing.T, pq handshake.PQ, h handlerFunc, change func(*Settings)) *rig {
+func newRig(t testing.TB, pq handshake.PQ, h handlerFunc, change func(*Settings)) *rig {
 	t.Helper()
 	dir := t.TempDir()
 	dev, _, err := handshake.NewDev(dir)

@@ -13,7 +13,7 @@ import (
 )
 
 // dialer makes the dialer of an endpoint that is the rig.
-func (r *rig) dialer(t *testing.T, scheme string, pq handshake.PQ) exchange.Dialer {
+func (r *rig) dialer(t testing.TB, scheme string, pq handshake.PQ) exchange.Dialer {
 	t.Helper()
 	c, err := handshake.NewClient(handshake.ClientSettings{PQ: pq, Roots: r.tls.RootCAs, ServerName: "localhost"})
 	if err != nil {

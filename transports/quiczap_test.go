@@ -62,7 +62,7 @@ func mirror(x *exchange.Exchange) {
 	}
 }
 
-func dialRig(t *testing.T, r *rig, scheme string) exchange.ClientConn {
+func dialRig(t testing.TB, r *rig, scheme string) exchange.ClientConn {
 	t.Helper()
 	c, err := r.dialer(t, scheme, handshake.Require).Dial(t.Context())
 	if err != nil {
