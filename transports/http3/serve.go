@@ -75,7 +75,7 @@ func (s *serverStream) serve() {
 		s.finish()
 	}
 	s.watch.Remove(&s.entry)
-	s.str.ReleaseStreamCredit()
+	str := s.str
 	s.in.reset()
 	s.x.Body = nil
 	// What the watch has begun to tell may still come: then the stream is left as it is.
@@ -84,7 +84,7 @@ func (s *serverStream) serve() {
 		s.c, s.str, s.in.str = nil, nil, nil
 		serverStreams.Put(s)
 	}
-	c.leave()
+	c.leave(str)
 }
 
 // poll tells the watch whether the client is gone. Under the watch's lock.

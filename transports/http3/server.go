@@ -28,6 +28,8 @@ type Options struct {
 	Watch *deadline.Watch
 	// Limits on requests.
 	Limits exchange.Limits
+	// MaxStreams is how many streams at a time QUIC lets the client have.
+	MaxStreams int
 	// HeadTimeout is the longest from a stream's first byte to the end of the head.
 	HeadTimeout time.Duration
 	// IdleTimeout ends a connection without a request in good order, though it be
@@ -59,10 +61,11 @@ type Conn struct {
 	requests int
 	next     quic.StreamID // lowest that the client has not opened yet
 	draining bool
-	last     quic.StreamID // streams from here on are not served; set once
-	over     bool          // no goroutine may begin any more
-	closed   chan struct{} // the connection is over; ends drain
-	idle     chan struct{} // told when a drain waits and nothing is active
+	last     quic.StreamID  // streams from here on are not served; set once
+	over     bool           // no goroutine may begin any more
+	held     []*quic.Stream // streams that have ended, whose places are not given back yet
+	closed   chan struct{}  // the connection is over; ends drain
+	idle     chan struct{}  // told when a drain waits and nothing is active
 }
 
 // noLimit stands for no GOAWAY, and is what the first one says (RFC 9114, section 5.2).
@@ -171,9 +174,22 @@ func (c *Conn) admit(str *quic.Stream) bool {
 	return true
 }
 
+// heldStreams is for how many streams at once the client is told that it may open
+// more: each time is a packet of ours, and one that acknowledges it.
+const heldStreams = 8
+
 // leave counts a stream out.
-func (c *Conn) leave() {
+func (c *Conn) leave(str *quic.Stream) {
+	var release [heldStreams]*quic.Stream
+	n := 0
 	c.mu.Lock()
+	c.held = append(c.held, str)
+	// While many run, the client may be waiting for a place.
+	if len(c.held) == heldStreams || c.active > heldStreams || c.o.MaxStreams < 4*heldStreams {
+		n = copy(release[:], c.held)
+		clear(c.held)
+		c.held = c.held[:0]
+	}
 	if c.active--; c.active == 0 {
 		if c.draining {
 			select {
@@ -185,6 +201,9 @@ func (c *Conn) leave() {
 		}
 	}
 	c.mu.Unlock()
+	for _, s := range release[:n] {
+		s.ReleaseStreamCredit()
+	}
 	c.work.Done()
 }
 
