@@ -199,9 +199,17 @@ func (s *Source) Start() {
 // and renews what is due.
 func (s *Source) adopt(names []string) {
 	for _, name := range names {
-		if _, err := s.config(name).CacheManagedCertificate(s.ctx, name); err != nil && s.ctx.Err() == nil {
+		c, err := s.config(name).CacheManagedCertificate(s.ctx, name)
+		switch l := s.held(name); {
+		case s.ctx.Err() != nil:
+			return
+		case err != nil:
 			s.log.Warn("a certificate is not looked after; another is got", "host", name, "error", err)
 			s.manage(name)
+		case l != nil:
+			if k, late := l.cert.PrivateKey.(*lateKey); late {
+				k.give(c.PrivateKey)
+			}
 		}
 	}
 	s.tell()
@@ -264,6 +272,9 @@ func (s *Source) manage(name string) {
 // issuer.
 func (s *Source) obtain(ctx context.Context, name string) error {
 	c := s.config(name)
+	if err := s.mend(ctx, name); err != nil {
+		return err
+	}
 	if err := c.ObtainCertAsync(ctx, name); err != nil {
 		return err
 	}

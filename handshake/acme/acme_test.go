@@ -3,6 +3,10 @@ package acme
 import (
 	"bytes"
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -125,6 +129,55 @@ func TestWhatAnotherGatewayGotIsServed(t *testing.T) {
 	}
 	if missing := src.refresh(); len(missing) != 1 || serial(t, src, "a.example.com") != second {
 		t.Errorf("after it is gone from the storage: missing %v; the old one must serve on", missing)
+	}
+}
+
+func TestKeysAreLoadedWhenTheySign(t *testing.T) {
+	storage, a := &certmagic.FileStorage{Path: t.TempDir()}, authority(t)
+	src := newSource(t, Settings{Hosts: []string{"a.example.com"}, Storage: storage})
+	issue(t, src, a, "a.example.com")
+	src.refresh()
+	cert, err := src.Certificate(&tls.ClientHelloInfo{ServerName: "a.example.com"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, ok := cert.PrivateKey.(*lateKey)
+	if !ok || key.key != nil {
+		t.Fatalf("the key is a %T, loaded before it is needed", cert.PrivateKey)
+	}
+	digest := sha256.Sum256([]byte("x"))
+	signature, err := key.Sign(rand.Reader, digest[:], crypto.SHA256)
+	if err != nil || !ecdsa.VerifyASN1(cert.Leaf.PublicKey.(*ecdsa.PublicKey), digest[:], signature) {
+		t.Errorf("it signs badly: %v", err)
+	}
+	again := newSource(t, Settings{Hosts: []string{"a.example.com"}, Storage: storage})
+	stale, _ := again.Certificate(&tls.ClientHelloInfo{ServerName: "a.example.com"})
+	issue(t, src, a, "a.example.com")
+	if _, err := stale.PrivateKey.(crypto.Signer).Sign(rand.Reader, digest[:], crypto.SHA256); !errors.Is(err, errOtherKey) {
+		t.Errorf("it signs with the key of another certificate: %v", err)
+	}
+}
+
+func TestHalfWrittenCertificatesAreTakenAway(t *testing.T) {
+	storage, a := &certmagic.FileStorage{Path: t.TempDir()}, authority(t)
+	src := newSource(t, Settings{Hosts: []string{"a.example.com", "b.example.com"}, Storage: storage})
+	issue(t, src, a, "a.example.com")
+	issue(t, src, a, "b.example.com")
+	chain := func(host string) string { return certmagic.StorageKeys.SiteCert(src.issuer, host) }
+	foreign, err := storage.Load(t.Context(), chain("b.example.com"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := storage.Store(t.Context(), chain("a.example.com"), foreign); err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range src.set.Hosts {
+		if err := src.mend(t.Context(), host); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if src.Has("a.example.com") || !src.Has("b.example.com") {
+		t.Error("what was half written stays, or what was whole is gone")
 	}
 }
 

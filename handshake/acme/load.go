@@ -3,10 +3,16 @@ package acme
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/certmagic"
@@ -53,15 +59,16 @@ func (s *Source) refresh() (missing []string) {
 // look loads a certificate if the storage has another one; gone tells that it has none.
 func (s *Source) look(name string) (l *loaded, gone bool) {
 	old := s.held(name)
+	if old == nil {
+		return s.first(name)
+	}
 	key := certmagic.StorageKeys.SiteCert(s.issuer, name)
 	info, err := s.set.Storage.Stat(s.ctx, key)
 	if errors.Is(err, fs.ErrNotExist) {
-		if old != nil {
-			s.cache.RemoveManaged([]certmagic.SubjectIssuer{{Subject: name}})
-		}
+		s.cache.RemoveManaged([]certmagic.SubjectIssuer{{Subject: name}})
 		return old, true
 	}
-	if err == nil && old != nil && info.Modified.Equal(old.modified) {
+	if err == nil && info.Modified.Equal(old.modified) {
 		return old, false
 	}
 	var cert *tls.Certificate
@@ -73,15 +80,119 @@ func (s *Source) look(name string) (l *loaded, gone bool) {
 		s.log.Warn("a certificate cannot be read from the storage", "host", name, "error", err)
 		return old, false
 	}
-	l = &loaded{cert: cert, modified: info.Modified}
-	s.mu.Lock()
-	s.loaded[name] = l
-	s.mu.Unlock()
-	if old != nil && !bytes.Equal(old.cert.Certificate[0], cert.Certificate[0]) {
+	l = s.keep(name, &loaded{cert: cert, modified: info.Modified})
+	if !bytes.Equal(old.cert.Certificate[0], cert.Certificate[0]) {
 		s.log.Info("certificate replaced", "host", name, "not_after", cert.Leaf.NotAfter)
 	}
 	return l, false
 }
+
+// first loads a certificate of which nothing is known yet. Its key is left
+// where it is until it is needed: to unseal ten thousand would delay the start.
+func (s *Source) first(name string) (l *loaded, gone bool) {
+	text, err := s.set.Storage.Load(s.ctx, certmagic.StorageKeys.SiteCert(s.issuer, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, true
+	}
+	var cert *tls.Certificate
+	if err == nil {
+		cert, err = s.withKeyLater(name, text)
+	}
+	if err != nil {
+		s.log.Warn("a certificate cannot be read from the storage", "host", name, "error", err)
+		return nil, false
+	}
+	return s.keep(name, &loaded{cert: cert}), false
+}
+
+func (s *Source) keep(name string, l *loaded) *loaded {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loaded[name] = l
+	return l
+}
+
+func (s *Source) withKeyLater(name string, chain []byte) (*tls.Certificate, error) {
+	cert := &tls.Certificate{}
+	for block, rest := pem.Decode(chain); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			cert.Certificate = append(cert.Certificate, block.Bytes)
+		}
+	}
+	if len(cert.Certificate) == 0 {
+		return nil, errors.New("no certificate in PEM")
+	}
+	var err error
+	if cert.Leaf, err = x509.ParseCertificate(cert.Certificate[0]); err != nil {
+		return nil, err
+	}
+	cert.PrivateKey = &lateKey{public: cert.Leaf.PublicKey, load: func() (any, error) {
+		whole, err := s.read(context.Background(), name)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(whole.Certificate[0], cert.Certificate[0]) {
+			s.tell() // it has been renewed
+		}
+		return whole.PrivateKey, nil
+	}}
+	return cert, nil
+}
+
+// lateKey is a private key that is loaded when it signs for the first time.
+type lateKey struct {
+	public crypto.PublicKey
+	load   func() (any, error)
+
+	mu  sync.Mutex
+	key crypto.Signer
+}
+
+// Public implements crypto.Signer.
+func (k *lateKey) Public() crypto.PublicKey { return k.public }
+
+// Sign implements crypto.Signer.
+func (k *lateKey) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	key, err := k.signer()
+	if err != nil {
+		return nil, err
+	}
+	return key.Sign(random, digest, opts)
+}
+
+var errOtherKey = errors.New("the storage has the key of another certificate")
+
+func (k *lateKey) signer() (crypto.Signer, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.key != nil {
+		return k.key, nil
+	}
+	key, err := k.load()
+	if err != nil {
+		return nil, err
+	}
+	return k.set(key)
+}
+
+// give is for one who has loaded the key anyway.
+func (k *lateKey) give(key any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, _ = k.set(key) // of another certificate, it is of no use here
+}
+
+func (k *lateKey) set(key any) (crypto.Signer, error) {
+	signer, ok := key.(crypto.Signer)
+	if public, can := k.public.(interface{ Equal(crypto.PublicKey) bool }); !ok || !can || !public.Equal(signer.Public()) {
+		return nil, errOtherKey
+	}
+	k.key = signer
+	return signer, nil
+}
+
+// errPair is a chain and a key in the storage that do not belong together.
+var errPair = errors.New("chain and key do not belong together")
 
 func (s *Source) read(ctx context.Context, name string) (*tls.Certificate, error) {
 	chain, err := s.set.Storage.Load(ctx, certmagic.StorageKeys.SiteCert(s.issuer, name))
@@ -94,7 +205,33 @@ func (s *Source) read(ctx context.Context, name string) (*tls.Certificate, error
 	}
 	defer clear(key)
 	cert, err := tls.X509KeyPair(chain, key)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errPair, err)
+	}
 	return &cert, err
+}
+
+// mend takes out of the storage what a gateway left half written when it was
+// killed: certmagic would neither use it nor get another. That nobody is about
+// to write the other half is made sure of by certmagic's own lock.
+func (s *Source) mend(ctx context.Context, name string) error {
+	if _, err := s.read(ctx, name); !errors.Is(err, errPair) {
+		return nil
+	}
+	lock := "issue_cert_" + name
+	if err := s.set.Storage.Lock(ctx, lock); err != nil {
+		return err
+	}
+	defer func() {
+		if err := s.set.Storage.Unlock(context.WithoutCancel(ctx), lock); err != nil {
+			s.log.Warn("a lock cannot be given back", "lock", lock, "error", err)
+		}
+	}()
+	if _, err := s.read(ctx, name); !errors.Is(err, errPair) {
+		return nil
+	}
+	s.log.Warn("a half-written certificate is taken out of the storage", "host", name)
+	return s.set.Storage.Delete(ctx, certmagic.StorageKeys.CertsSitePrefix(s.issuer, name))
 }
 
 // stapled is the certificate with the OCSP staple that certmagic has for it,
