@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestEveryCodecIsMeasuredAndZAPAllocatesNothing(t *testing.T) {
-	r, err := bench.Run(t.Context(), bench.Options{Quick: true, Rounds: 2, Ops: 5000}, nil, Bench)
+	r, err := bench.Run(t.Context(), bench.Options{Quick: true, Rounds: 2, Ops: batch + 1000}, nil, Bench)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestEveryCodecIsMeasuredAndZAPAllocatesNothing(t *testing.T) {
 		t.Errorf("%d cells, want %d", len(d.Cells), want)
 	}
 	for _, c := range d.Cells {
-		if s, ok := c.Measured("cpu"); !ok || s.Median <= 0 || c.Samples[0].Ops != 5000 {
+		if s, ok := c.Measured("cpu"); !ok || s.Median <= 0 || c.Samples[0].Ops < batch {
 			t.Errorf("%s: %+v", c.Name, c)
 		}
 		// A few allocations are the bench's own.

@@ -39,7 +39,7 @@ const (
 )
 
 const (
-	auth     = "ECDSA P-256"
+	auth = "ECDSA P-256"
 	// parallel is how many connections are at work at a time, the same for every
 	// life: a server that always has something to do sleeps and wakes less, and
 	// a request costs it half as much as one alone.
