@@ -207,3 +207,26 @@ func (l *leaver) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Promise: a client that downloads much over HTTP/2, opening its windows in small
+// steps as Go's does, is not taken for a flood.
+func TestLongDownloadsOverHTTP2AreNoFlood(t *testing.T) {
+	const size = 8 << 20
+	origin := NewOrigin(t, false, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(size))
+		_, _ = io.Copy(w, &pattern{n: size})
+	}))
+	front := NewFront(t, FrontOptions{Routes: To(origin.URL)})
+	client := front.CA.Client(t, true)
+	for range 12 {
+		resp, err := client.Get(front.URL + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = same(resp.Body, &pattern{n: size})
+		_ = resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

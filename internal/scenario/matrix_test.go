@@ -365,12 +365,12 @@ func doors(t *testing.T, ca *CA, leaf Leaf, clear, secure, zapClear string) map[
 		zs.Close()
 	})
 	return map[string]door{
-		"h1":       {&http.Client{}, "http://" + clear},
-		"h1 TLS":   {ca.Client(t, false), "https://" + secure},
-		"h2":       {ca.Client(t, true), "https://" + secure},
-		"h3":       {&http.Client{Transport: h3}, "https://" + secure},
-		"zap":      {&http.Client{Transport: zc}, "zap://" + zapClear},
-		"zap+tls":  {&http.Client{Transport: zs}, "zap+tls://" + secure},
+		"h1":      {&http.Client{}, "http://" + clear},
+		"h1 TLS":  {ca.Client(t, false), "https://" + secure},
+		"h2":      {ca.Client(t, true), "https://" + secure},
+		"h3":      {&http.Client{Transport: h3}, "https://" + secure},
+		"zap":     {&http.Client{Transport: zc}, "zap://" + zapClear},
+		"zap+tls": {&http.Client{Transport: zs}, "zap+tls://" + secure},
 	}
 }
 

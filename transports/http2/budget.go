@@ -27,8 +27,8 @@ const (
 	// pings of clients that measure.
 	framesPerStream = 16
 	// framesPerData is how many a peer may need for a DATA frame of ours: windows, and the pings
-	// by which gRPC measures the way.
-	framesPerData   = 4
+	// by which gRPC measures the way. Go's client opens its windows anew every 4 KiB, twice.
+	framesPerData   = 16
 	resetsPerSecond = 20
 	// DefaultMaxResets is how many streams may be reset in a burst.
 	DefaultMaxResets = 200
