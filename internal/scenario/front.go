@@ -16,6 +16,8 @@ type Front struct {
 	Addr, Plain string
 	// URL and PlainURL are the same with a scheme.
 	URL, PlainURL string
+
+	h3 bool
 }
 
 // FrontOptions say how a Front differs from the usual.
@@ -65,6 +67,7 @@ func NewFront(t testing.TB, o FrontOptions) *Front {
 	t.Helper()
 	ca := NewCA(t)
 	f := &Front{CA: ca, Leaf: ca.Leaf(t, "localhost", "127.0.0.1"), Addr: FreeAddr(t), Plain: FreeAddr(t)}
+	f.h3 = o.H3
 	f.URL, f.PlainURL = "https://"+f.Addr, "http://"+f.Plain
 	f.Gateway = Run(t, f.Config(o))
 	return f

@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/quic-go/quic-go/http3"
 )
 
 // CA is a certificate authority of one test.
@@ -119,6 +121,14 @@ func (ca *CA) Client(t testing.TB, h2 bool) *http.Client {
 		MaxIdleConnsPerHost: 64,
 	}
 	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: Patience}
+}
+
+// HTTP3Client is a client that trusts the CA and speaks HTTP/3 alone.
+func (ca *CA) HTTP3Client(t testing.TB) *http.Client {
+	t.Helper()
+	transport := &http3.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool()}}
+	t.Cleanup(func() { _ = transport.Close() })
 	return &http.Client{Transport: transport, Timeout: Patience}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // generation is a configuration that marks each answer with its number.
 func generation(origin *Origin, n int) FrontOptions {
-	return FrontOptions{Routes: fmt.Sprintf(`routes: [{to: origin, response_headers: {set: {X-Generation: "%d"}}}]
+	return FrontOptions{H3: true, Routes: fmt.Sprintf(`routes: [{to: origin, response_headers: {set: {X-Generation: "%d"}}}]
 upstreams: {origin: {endpoints: [%q]}}`, n, origin.URL)}
 }
 
@@ -112,9 +112,13 @@ type target struct {
 }
 
 func targets(t *testing.T, f *Front) map[string]target {
-	return map[string]target{
+	all := map[string]target{
 		"h1 tls":   {f.CA.Client(t, false), f.URL},
 		"h2 tls":   {f.CA.Client(t, true), f.URL},
 		"h1 clear": {f.CA.Client(t, false), f.PlainURL},
 	}
+	if f.h3 {
+		all["h3"] = target{f.CA.HTTP3Client(t), f.URL}
+	}
+	return all
 }
