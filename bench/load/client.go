@@ -83,6 +83,7 @@ func openClient(context.Context, json.RawMessage) (map[string]bench.Verb, func()
 		"connect":    verb(g.connect),
 		"closed":     verb(g.closed),
 		"open":       verb(g.open),
+		"handshakes": verb(handshakes),
 		"disconnect": func(context.Context, json.RawMessage) (any, error) { g.disconnect(); return nil, nil },
 	}, func() {
 		g.disconnect()

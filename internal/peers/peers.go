@@ -11,29 +11,22 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/hanzoai/pqgw/internal/peers/folder"
 )
 
 // Names of the environment variables that steer this package.
 const (
 	// EnvDir names the cache folder; unset, it is pqgw-peers in the user's
 	// cache folder.
-	EnvDir = "PQGW_PEERS"
+	EnvDir = folder.Env
 	// EnvRequire set to "1" turns a missing peer into a failure.
 	EnvRequire = "PQGW_REQUIRE_PEERS"
 )
 
 // Dir is the cache folder that scripts/peers.sh installs into, whether or not
 // it exists.
-func Dir() string {
-	if dir := os.Getenv(EnvDir); dir != "" {
-		return dir
-	}
-	cache := os.Getenv("XDG_CACHE_HOME")
-	if cache == "" {
-		cache = filepath.Join(os.Getenv("HOME"), ".cache")
-	}
-	return filepath.Join(cache, "pqgw-peers")
-}
+func Dir() string { return folder.Dir() }
 
 // Node is the path of a node 24, whose OpenSSL 3.5 has all three hybrid
 // groups. NodeModules has the packages for its scripts.
