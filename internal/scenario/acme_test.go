@@ -2,6 +2,8 @@ package scenario
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ocsp"
 )
 
 // The promise: certificates come by themselves. Each challenge works, port 80
@@ -332,4 +336,84 @@ func TestSourcesOfCertificatesServeSideBySide(t *testing.T) {
 			t.Errorf("the status shows no certificate of %s", source)
 		}
 	}
+}
+
+func TestWithoutAStoreKeysLieInAFolderOfOurOwn(t *testing.T) {
+	i, data := NewIssuer(t, IssuerOptions{}), t.TempDir()
+	config := acmeConfig(i, fmt.Sprintf("data_dir: %q", data), "challenges: tls-alpn-01", "")
+	g := Run(t, config)
+	i.AwaitLeaf(t, i.TLS, "a.example.com", nil)
+	g.Stop(t)
+	keys := 0
+	err := filepath.Walk(data, func(path string, info os.FileInfo, err error) error {
+		if err != nil {
+			return err
+		}
+		if info.Mode().Perm()&0o077 != 0 && path != data {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+		if filepath.Ext(path) == ".key" {
+			keys++
+		}
+		return nil
+	})
+	if err != nil || keys != 3 { // of two hosts and the account
+		t.Errorf("%d keys, %v", keys, err)
+	}
+	if err := os.Chmod(filepath.Join(data, "acme"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := Pqgw(t, "run", "-c", g.Config)
+	if code := p.ExitCode(t); code != 4 || !strings.Contains(p.Stderr.String(), "chmod 0700") {
+		t.Errorf("keys that others can read were used: exit %d", code)
+	}
+}
+
+func TestThePreferredChainIsServed(t *testing.T) {
+	i := NewIssuer(t, IssuerOptions{Roots: 1})
+	root, err := x509.ParseCertificate(i.PEM(t, "/roots/1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	Run(t, acmeConfig(i, NewStore(t).YAML(), fmt.Sprintf("challenges: tls-alpn-01, preferred_chain: %q", root.Subject.CommonName), ""))
+	pool := x509.NewCertPool()
+	pool.AddCert(root)
+	Await(t, "the chain to the other root", func() bool {
+		_, err := visit(i.TLS, &tls.Config{RootCAs: pool, ServerName: "a.example.com"})
+		return err == nil
+	})
+}
+
+func TestCertificatesThatNameAResponderAreStapled(t *testing.T) {
+	var sign func(q *ocsp.Request) ([]byte, error)
+	responder := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		q, err := ocsp.ParseRequest(raw)
+		if err == nil {
+			raw, err = sign(q)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		_, _ = w.Write(raw)
+	}))
+	defer responder.Close()
+	i := NewIssuer(t, IssuerOptions{OCSP: responder.URL})
+	ca, err1 := x509.ParseCertificate(i.PEM(t, "/intermediates/0"))
+	key, err2 := x509.ParsePKCS1PrivateKey(i.PEM(t, "/intermediate-keys/0"))
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	sign = func(q *ocsp.Request) ([]byte, error) {
+		now := time.Now()
+		return ocsp.CreateResponse(ca, ca, ocsp.Response{
+			Status: ocsp.Good, SerialNumber: q.SerialNumber, ThisUpdate: now.Add(-time.Minute), NextUpdate: now.Add(time.Hour),
+		}, key)
+	}
+	Run(t, acmeConfig(i, NewStore(t).YAML(), "challenges: tls-alpn-01", ""))
+	i.AwaitLeaf(t, i.TLS, "a.example.com", nil)
+	Await(t, "a staple", func() bool {
+		cs, err := visit(i.TLS, &tls.Config{RootCAs: i.Roots(t), ServerName: "a.example.com"})
+		return err == nil && len(cs.OCSPResponse) > 0
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
@@ -31,6 +32,7 @@ type Issuer struct {
 
 	manage string
 	config string
+	roots  int
 }
 
 // IssuerOptions say how a Pebble differs from the usual.
@@ -38,13 +40,15 @@ type IssuerOptions struct {
 	Life  time.Duration // of certificates; 90 days where 0
 	Sleep time.Duration // before each validation
 	EAB   [2]string     // key id and MAC key that accounts must have, if any
+	OCSP  string        // URL of the responder that certificates name, if any
+	Roots int           // chains that are offered beside the usual one
 }
 
 // NewIssuer starts one.
 func NewIssuer(t testing.TB, o IssuerOptions) *Issuer {
 	t.Helper()
 	ca := NewCA(t)
-	i := &Issuer{CA: ca, DNS: NewNameserver(t), HTTP: FreeAddr(t), TLS: FreeAddr(t), manage: FreeAddr(t)}
+	i := &Issuer{CA: ca, roots: o.Roots, DNS: NewNameserver(t), HTTP: FreeAddr(t), TLS: FreeAddr(t), manage: FreeAddr(t)}
 	leaf, addr := ca.Leaf(t, "localhost", "127.0.0.1"), FreeAddr(t)
 	i.Directory = "https://" + addr + "/dir"
 	if o.Life == 0 {
@@ -55,12 +59,15 @@ func NewIssuer(t testing.TB, o IssuerOptions) *Issuer {
 		"certificate": leaf.CertFile, "privateKey": leaf.KeyFile,
 		"httpPort": atoi(t, Port(t, i.HTTP)), "tlsPort": atoi(t, Port(t, i.TLS)),
 		"retryAfter":   map[string]int{"authz": 1, "order": 1},
-		"keyAlgorithm": "ecdsa",
-		"profiles":     map[string]any{"default": map[string]any{"description": "of the test", "validityPeriod": int(o.Life / time.Second)}},
+		"keyAlgorithm": "ecdsa", "ocspResponderURL": o.OCSP,
+		"profiles": map[string]any{"default": map[string]any{"description": "of the test", "validityPeriod": int(o.Life / time.Second)}},
 	}
 	if o.EAB[0] != "" {
 		settings["externalAccountBindingRequired"] = true
 		settings["externalAccountMACKeys"] = map[string]string{o.EAB[0]: o.EAB[1]}
+	}
+	if o.OCSP != "" {
+		settings["keyAlgorithm"] = "rsa" // it gives out no other key, for the responder to sign with
 	}
 	data, err := json.Marshal(map[string]any{"pebble": settings})
 	if err != nil {
@@ -78,7 +85,8 @@ func NewIssuer(t testing.TB, o IssuerOptions) *Issuer {
 func (i *Issuer) Start(t testing.TB, sleep time.Duration) {
 	t.Helper()
 	cmd := exec.Command(peers.Pebble(t), "-config", i.config, "-dnsserver", i.DNS.Addr)
-	cmd.Env = append(os.Environ(), "PEBBLE_WFE_NONCEREJECT=0", "PEBBLE_AUTHZREUSE=0", "PEBBLE_VA_NOSLEEP=1")
+	cmd.Env = append(os.Environ(), "PEBBLE_WFE_NONCEREJECT=0", "PEBBLE_AUTHZREUSE=0", "PEBBLE_VA_NOSLEEP=1",
+		"PEBBLE_ALTERNATE_ROOTS="+strconv.Itoa(i.roots))
 	if sleep > 0 {
 		cmd.Env = append(cmd.Env, "PEBBLE_VA_NOSLEEP=0", "PEBBLE_VA_SLEEPTIME="+strconv.Itoa(int(sleep/time.Second)))
 	}
@@ -120,6 +128,16 @@ func (i *Issuer) Roots(t testing.TB) *x509.CertPool {
 		t.Fatal("Pebble gives no root")
 	}
 	return pool
+}
+
+// PEM gives the first block of what its management interface has at path.
+func (i *Issuer) PEM(t testing.TB, path string) []byte {
+	t.Helper()
+	block, _ := pem.Decode(i.ask(t, path))
+	if block == nil {
+		t.Fatalf("Pebble has nothing at %s", path)
+	}
+	return block.Bytes
 }
 
 // Status is what it says of a certificate: Valid or Revoked.
