@@ -16,8 +16,8 @@ import (
 
 	"github.com/hanzoai/pqgw/config"
 	"github.com/hanzoai/pqgw/exchange"
-	"github.com/hanzoai/pqgw/gateway"
 	"github.com/hanzoai/pqgw/exchange/mount"
+	"github.com/hanzoai/pqgw/gateway"
 	"github.com/hanzoai/pqgw/handshake"
 	"github.com/hanzoai/pqgw/telemetry"
 	"github.com/hanzoai/pqgw/transports"

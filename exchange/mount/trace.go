@@ -43,7 +43,6 @@ func Trace() exchange.Handler { return traceHandler{} }
 
 type traceHandler struct{}
 
-// Serve implements exchange.Handler.
 // Bodiless is a handler that asks for no body: what comes is read and checked
 // before it is called.
 type Bodiless interface{ Bodiless() }

@@ -154,7 +154,7 @@ func same(got, want io.Reader) error {
 			return fmt.Errorf("the bytes differ from %d on (%d and %d)", off, n, m)
 		}
 		if off += n; errA != nil && errB != nil {
-			return nil
+			return nil //nolint:nilerr // both ended
 		}
 	}
 }
