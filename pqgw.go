@@ -196,6 +196,7 @@ func (s *Server) openAdmin(t *config.Tree) error {
 	a := &telemetry.Admin{
 		Metrics: s.metrics.Handler(),
 		Status:  s.Status,
+		PQ:      s.metrics.PQReport,
 		Reload:  s.Reload,
 		Drain:   func() { go s.Drain() },
 		Ready:   s.ready.Load,

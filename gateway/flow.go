@@ -144,6 +144,9 @@ func (f *flow) end() {
 	series := f.b.series(f.g.metrics, x.Conn.Protocol)
 	series.Observe(f.status, took)
 	series.Bytes(x.BytesIn, x.BytesOut)
+	if facts := &x.Conn.Facts; facts.TLS() && !facts.PQ() {
+		f.g.metrics.Listeners.Series(x.Conn.Listener).ClassicalBytes(facts, x.BytesIn+x.BytesOut)
+	}
 	upstreamTime := f.noteEndpoint(now)
 	x.Log.Route, x.Log.Status, x.Log.Err = f.b.route.name, f.status, f.err
 	if log := f.g.log.Load(); log.Enabled() {

@@ -141,13 +141,16 @@ func (g *Gateway) RPCDone(r *exchange.RPCRecord) {
 	series := g.metrics.Requests.Series(r.Conn.Listener, rpcProtocol, name)
 	series.Observe(int(r.Status), r.Duration)
 	series.Bytes(r.In, r.Out)
+	if facts := &r.Conn.Facts; facts.TLS() && !facts.PQ() {
+		g.metrics.Listeners.Series(r.Conn.Listener).ClassicalBytes(facts, r.In+r.Out)
+	}
 	log := g.log.Load()
 	if !log.Enabled() {
 		return
 	}
 	line := telemetry.Record{
 		Time: r.Start, Listener: r.Conn.Listener, Protocol: rpcProtocol, Client: r.Conn.ClientText, Remote: r.Conn.ClientText,
-		TLS: r.Conn.Facts, Peer: r.Conn.Facts.PeerName, Method: strconv.AppendUint(nil, uint64(r.Method), 10), Route: name,
+		TLS: r.Conn.Facts, Peer: r.Conn.Facts.PeerName, PQIdentity: r.Conn.Facts.PQIdentity, Method: strconv.AppendUint(nil, uint64(r.Method), 10), Route: name,
 		Status: int(r.Status), BytesIn: r.In, BytesOut: r.Out, Duration: r.Duration, Upstream: to,
 	}
 	if r.Upstream != nil {

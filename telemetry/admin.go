@@ -23,6 +23,7 @@ const maxAdminBody = 4 << 10
 //	GET  /healthz       200 while the process runs
 //	GET  /readyz        200, or 503 when traffic should go elsewhere
 //	GET  /status        Status as JSON
+//	GET  /status/pq     PQReport of each listener, as JSON
 //	POST /reload        200, or 422 when the new configuration was refused
 //	POST /drain         202; the process ends when its requests have
 //	GET  /debug/pprof/  profiles
@@ -32,6 +33,8 @@ type Admin struct {
 	// Status is asked for at each /status, with what changes already filled
 	// in. Required.
 	Status func() Status
+	// PQ is asked for at each /status/pq. Nil: 404.
+	PQ func() []PQReport
 	// Reload loads the configuration again; an error means that the old one
 	// stays in force. Nil: 404.
 	Reload func(context.Context) error
@@ -62,6 +65,9 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerText(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", a.readyz)
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, http.StatusOK, a.Status().complete()) })
+	if a.PQ != nil {
+		mux.HandleFunc("GET /status/pq", func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, http.StatusOK, a.PQ()) })
+	}
 	if a.Metrics != nil {
 		mux.Handle("GET /metrics", a.Metrics)
 	}

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"crypto/tls"
 	"strconv"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -24,6 +25,9 @@ var (
 	descHandshakes  = desc("tls_handshakes_total", "Handshakes that succeeded.", "listener", "group", "version", "resumed", "hrr")
 	descTLSRefused  = desc("tls_refused_total", "Handshakes that were refused or failed.", "listener", "reason")
 	descExposure    = desc("exposure_connections_total", "Connections by what a quantum computer could read of them later: post_quantum, classical or clear.", "listener", "class")
+
+	descClassical      = desc("classical_connections", "Connections with a classical key exchange, by the certificate's name that was asked for; window is hour or day.", "listener", "sni", "window")
+	descClassicalBytes = desc("classical_bytes", "Body bytes on connections with a classical key exchange; window is hour or day.", "listener", "sni", "window")
 
 	descRequests  = desc("requests_total", "Requests finished; code 0 had no answer.", "listener", "protocol", "route", "code")
 	descDuration  = desc("request_duration_seconds", "From a request's head to the end of its answer.", "listener", "protocol", "route")
@@ -55,6 +59,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for name, s := range c.Listeners.all() {
 		out.listener(name, s)
 	}
+	out.classical((*Metrics)(c).PQReport(), c.certificates.Load())
 	for k, s := range c.Requests.all() {
 		out.requests(k, s)
 	}
@@ -154,4 +159,46 @@ func (ch sink) certificates(list []CertificateStatus) {
 	for name, end := range ends {
 		ch.gauge(descExpiry, float64(end), name)
 	}
+}
+
+// classical sends the account of classical connections. Its names are those of
+// certificates, a wildcard standing for what it covers: what a stranger asks for
+// besides is "other".
+func (ch sink) classical(reports []PQReport, list *[]CertificateStatus) {
+	names := map[string]bool{}
+	if list != nil {
+		for i := range *list {
+			for _, h := range (*list)[i].Hosts {
+				names[h] = true
+			}
+		}
+	}
+	for _, r := range reports {
+		hour, day := map[string]Use{}, map[string]Use{}
+		for _, p := range r.Clients {
+			name := knownName(names, p.SNI)
+			h, d := hour[name], day[name]
+			h.add(p.Hour)
+			d.add(p.Day)
+			hour[name], day[name] = h, d
+		}
+		for window, uses := range map[string]map[string]Use{"hour": hour, "day": day} {
+			for name, u := range uses {
+				ch.gauge(descClassical, float64(u.Connections), r.Listener, label(name), window)
+				ch.gauge(descClassicalBytes, float64(u.Bytes), r.Listener, label(name), window)
+			}
+		}
+	}
+}
+
+// knownName is the name of a certificate that covers sni, or "other".
+func knownName(names map[string]bool, sni string) string {
+	sni = handshake.NormalName(sni)
+	if names[sni] {
+		return sni
+	}
+	if _, parent, ok := strings.Cut(sni, "."); ok && names["*."+parent] {
+		return "*." + parent
+	}
+	return "other"
 }

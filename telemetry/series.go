@@ -15,7 +15,7 @@ type Listeners struct{ set[string, ListenerSeries] }
 func (l *Listeners) Series(name string) *ListenerSeries { return l.get(label(name)) }
 
 // ListenerSeries counts one listener's connections and handshakes. Its
-// methods only add to atomics.
+// methods only add to atomics, but for the account of classical connections.
 type ListenerSeries struct {
 	open       atomic.Int64
 	accepted   atomic.Uint64
@@ -23,6 +23,7 @@ type ListenerSeries struct {
 	handshakes handshakes
 	tlsRefused reasons
 	refused    reasons
+	classical  classical
 }
 
 // Opened counts an accepted connection.
@@ -42,7 +43,10 @@ func (s *ListenerSeries) Clear() { s.clear.Add(1) }
 func (s *ListenerSeries) Refused(reason string) { s.refused.add(reason) }
 
 // Handshake counts a handshake that succeeded.
-func (s *ListenerSeries) Handshake(f *handshake.Facts) { s.handshakes.add(f) }
+func (s *ListenerSeries) Handshake(f *handshake.Facts) {
+	s.handshakes.add(f)
+	s.classical.connection(f)
+}
 
 // HandshakeRefused counts one that did not.
 func (s *ListenerSeries) HandshakeRefused(reason handshake.Reason) { s.tlsRefused.add(string(reason)) }

@@ -55,6 +55,7 @@ func newStatus() *cobra.Command {
 		},
 	}
 	c.flags(cmd)
+	cmd.AddCommand(newStatusPQ())
 	return cmd
 }
 
