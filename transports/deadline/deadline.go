@@ -114,8 +114,9 @@ func (w *Watch) Set(e *Entry, d time.Duration) bool {
 // Expired tells whether the deadline has passed.
 func (e *Entry) Expired() bool { return e.due.Load() == expired }
 
-// Ask lets the watch look whether the peer has closed, at every tick once one
-// has passed, until Unask or until it finds that it has.
+// Ask lets the watch look whether the peer has closed, at every tick once a whole
+// one has passed, until Unask or until it finds that it has. So a client that ends
+// its direction behind its request still gets an answer that comes within a tick.
 func (w *Watch) Ask(e *Entry) { e.ask.Store(w.Now()) }
 
 // AskOnce is Ask for one look alone, which tells of a FIN that came with bytes
@@ -161,7 +162,8 @@ func (w *Watch) look(late, gone []*Entry) (_, _ []*Entry) {
 			late = append(late, e)
 		}
 		since := e.ask.Load()
-		if since == 0 || now-max(since, -since) < Tick.Milliseconds() {
+		// since may be a tick old itself: only after two has one passed for certain.
+		if since == 0 || now-max(since, -since) < 2*Tick.Milliseconds() {
 			continue
 		}
 		if e.FD >= 0 {

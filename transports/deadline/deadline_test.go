@@ -100,3 +100,25 @@ func TestAPeerThatClosesIsNoticedBehindUnreadBytes(t *testing.T) {
 		t.Error("told twice")
 	}
 }
+
+func TestThePeerIsAskedAfterNotBeforeAWholeTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New()
+		defer w.Close()
+		const phases, rounds = 10, 3
+		waits := make(chan time.Duration, phases*rounds)
+		for range phases * rounds {
+			e := &Entry{FD: -1, Expire: func() {}, Poll: func() bool { return true }}
+			asked := time.Now()
+			e.Gone = func() { waits <- time.Since(asked) }
+			w.Add(e)
+			w.Ask(e)
+			time.Sleep(Tick / phases) // at every phase of the watch's clock
+		}
+		for range phases * rounds {
+			if d := <-waits; d < Tick || d > 3*Tick {
+				t.Errorf("asked after %v, want %v to %v", d, Tick, 3*Tick)
+			}
+		}
+	})
+}
