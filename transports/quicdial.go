@@ -20,6 +20,7 @@ type quicDialer struct {
 	tls      *tls.Config
 	h3       http3.ClientOptions
 	zap      zap.ClientOptions
+	tokens   quic.TokenStore
 }
 
 // quicClient keeps a connection alive while a service thinks: what is silent for
@@ -32,10 +33,15 @@ var quicClient = quic.Config{
 	MaxIncomingUniStreams: uniStreams,
 }
 
+// tokensKept is how many of an endpoint's address validation tokens are kept: with one
+// a new connection needs no Retry (RFC 9000, section 8.1.3).
+const tokensKept = 4
+
 func newQUICDialer(address, alpn string, s DialSettings) *quicDialer {
 	d := &quicDialer{address: address, settings: s, tls: s.TLS.Offer(address, alpn)}
 	d.h3 = http3.ClientOptions{Watch: s.Watch, Limits: s.Limits}
 	d.zap.Watch, d.zap.Limits = s.Watch, s.Limits
+	d.tokens = quic.NewLRUTokenStore(1, tokensKept)
 	return d
 }
 
@@ -62,6 +68,7 @@ func (d *quicDialer) Dial(ctx context.Context) (exchange.ClientConn, error) {
 func (d *quicDialer) connect(ctx context.Context) (*quic.Conn, *exchange.Conn, error) {
 	quietQUIC()
 	cfg := quicClient
+	cfg.TokenStore = d.tokens
 	if at, ok := ctx.Deadline(); ok {
 		cfg.HandshakeIdleTimeout = max(time.Until(at), time.Millisecond)
 	}

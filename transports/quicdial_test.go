@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,13 +16,18 @@ import (
 // dialer makes the dialer of an endpoint that is the rig.
 func (r *rig) dialer(t testing.TB, scheme string, pq handshake.PQ) exchange.Dialer {
 	t.Helper()
+	return r.dialerTo(t, scheme, r.UDPAddr().String(), pq)
+}
+
+func (r *rig) dialerTo(t testing.TB, scheme, address string, pq handshake.PQ) exchange.Dialer {
+	t.Helper()
 	c, err := handshake.NewClient(handshake.ClientSettings{PQ: pq, Roots: r.tls.RootCAs, ServerName: "localhost"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := deadline.New()
 	t.Cleanup(w.Close)
-	d, err := NewDialer(scheme, r.UDPAddr().String(), DialSettings{TLS: c, Watch: w, Limits: exchange.Limits{HeadBytes: 8 << 10, Fields: 64}})
+	d, err := NewDialer(scheme, address, DialSettings{TLS: c, Watch: w, Limits: exchange.Limits{HeadBytes: 8 << 10, Fields: 64}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,4 +139,28 @@ func clientOf(t *testing.T) *handshake.Client {
 		t.Fatal(err)
 	}
 	return c
+}
+
+func TestATokenSparesTheNextConnectionItsRetry(t *testing.T) {
+	r := newRig(t, handshake.Prefer, facts, func(s *Settings) { s.QUIC.RetryAbove = 0 })
+	var retries atomic.Int32
+	rl := newRelay(t, r.UDPAddr().String(), nil, func(_ int, p []byte) [][]byte {
+		if p[0]&0xf0 == 0xf0 {
+			retries.Add(1)
+		}
+		return [][]byte{p}
+	})
+	d := r.dialerTo(t, "h3", rl.addr(), handshake.Prefer)
+	for i := range 3 {
+		c, err := d.Dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		callOnce(t, c)
+		c.Close()
+		// Each datagram of a long ClientHello may be answered by a Retry of its own.
+		if n := retries.Swap(0); (n > 0) != (i == 0) {
+			t.Errorf("%d Retry packets for connection %d", n, i)
+		}
+	}
 }
