@@ -59,8 +59,12 @@ func (zapService) Serve(x *exchange.Exchange) {
 func zapServer(t *testing.T, address string, tls *handshake.Server) string {
 	t.Helper()
 	w := deadline.New()
+	var quic *transports.QUICSettings
+	if tls != nil {
+		quic = &transports.QUICSettings{TLS: tls, RetryAbove: 1000}
+	}
 	l, err := transports.Listen("l", address, transports.Settings{
-		Protocols: []string{transports.ZAP}, TLS: tls, Handler: zapService{}, Limits: exchange.Limits{HeadBytes: 8 << 10, Fields: 64},
+		Protocols: []string{transports.ZAP}, TLS: tls, QUIC: quic, Handler: zapService{}, Limits: exchange.Limits{HeadBytes: 8 << 10, Fields: 64},
 		HandshakeTimeout: 10 * time.Second, HeadTimeout: 10 * time.Second, IdleTimeout: time.Minute, StreamIdle: time.Minute,
 	}, transports.Environment{Watch: w, Metrics: telemetry.NewMetrics(telemetry.Build{}), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -129,7 +133,20 @@ func TestZapGetTellsOfTheHandshake(t *testing.T) {
 	}
 	addr := zapServer(t, "127.0.0.1:0", server)
 	ca := dev.Authority().CertFile()
-	code, out, errs := zapRun("", "get", "-v", "--pq", "require", "--ca", ca, "zap+tls://"+addr+"/secret")
+	for _, scheme := range []string{"zap+tls", "zap+quic"} {
+		tellsOf(t, scheme+"://"+addr+"/secret", ca)
+	}
+	if code, _, errs := zapRun("", "get", "--insecure", "-v", "zap+tls://"+addr+"/"); code != 0 || !strings.Contains(errs, "NOT verified") {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+	if code, _, errs := zapRun("", "get", "zap+tls://"+addr+"/"); code != exitFailed || !strings.Contains(errs, "certificate") {
+		t.Errorf("an unknown authority: exit %d, %s", code, errs)
+	}
+}
+
+func tellsOf(t *testing.T, url, ca string) {
+	t.Helper()
+	code, out, errs := zapRun("", "get", "-v", "--pq", "require", "--ca", ca, url)
 	if code != 0 || !strings.HasPrefix(out, "GET /secret ") {
 		t.Fatalf("exit %d, %q, %s", code, out, errs)
 	}
@@ -137,12 +154,6 @@ func TestZapGetTellsOfTheHandshake(t *testing.T) {
 		if !strings.Contains(errs, want) {
 			t.Errorf("no %q in\n%s", want, errs)
 		}
-	}
-	if code, _, errs := zapRun("", "get", "--insecure", "-v", "zap+tls://"+addr+"/"); code != 0 || !strings.Contains(errs, "NOT verified") {
-		t.Errorf("exit %d, %s", code, errs)
-	}
-	if code, _, errs := zapRun("", "get", "zap+tls://"+addr+"/"); code != exitFailed || !strings.Contains(errs, "certificate") {
-		t.Errorf("an unknown authority: exit %d, %s", code, errs)
 	}
 }
 
