@@ -21,7 +21,9 @@ const (
 	PerSecond = "rate"
 	Goodput   = "goodput"
 	LinkShare = "link_share"
-	busy      = "generator_busy"
+	// Shares of a CPU, of the server's and of that of load generator and origin.
+	serverBusy = "server_busy"
+	busy       = "generator_busy"
 )
 
 var metrics = []bench.Metric{
@@ -51,9 +53,12 @@ func (l *lab) closedLoop() bench.Experiment {
 	if l.session.Quick {
 		list, e.Rounds = quickSizes, 3
 	}
+	if len(l.filter.Sizes) > 0 {
+		list = l.filter.Sizes
+	}
 	for _, size := range list {
 		e.Arms = append(e.Arms, l.arm(load.Transports[0], null, size, false, l.closed))
-		for _, t := range load.Transports {
+		for _, t := range l.filter.transports() {
 			for _, upload := range []bool{false, true} {
 				for _, way := range []string{direct, through} {
 					e.Arms = append(e.Arms, l.arm(t, way, size, upload, l.closed))
@@ -110,8 +115,8 @@ func (l *lab) arm(t load.Transport, way string, size int, upload bool, run loop)
 
 // account is what is read before and after.
 type account struct {
-	server, client time.Duration
-	memory         bench.Memory
+	server, client, origin time.Duration
+	memory                 bench.Memory
 }
 
 func (l *lab) account(ctx context.Context, server *bench.Child) (a account, err error) {
@@ -119,6 +124,9 @@ func (l *lab) account(ctx context.Context, server *bench.Child) (a account, err 
 		return a, err
 	}
 	if a.server, err = server.CPU(); err != nil {
+		return a, err
+	}
+	if a.origin, err = l.origin.CPU(); err != nil {
 		return a, err
 	}
 	a.client, err = l.client.CPU()
@@ -147,7 +155,9 @@ func (l *lab) sample(before, after account, done load.Done, size int) bench.Samp
 		Allocs:    float64(after.memory.Mallocs-before.memory.Mallocs) / ops,
 		GCs:       1000 * float64(after.memory.GCs-before.memory.GCs) / ops,
 		PerSecond: ops / wall,
-		busy:      (after.client - before.client).Seconds() / wall,
+
+		serverBusy: (after.server - before.server).Seconds() / wall,
+		busy:       (after.client - before.client + after.origin - before.origin).Seconds() / wall,
 	}
 	if size > 0 {
 		bytes := ops * float64(size)
@@ -168,7 +178,7 @@ const generatorLimit = 0.9
 func markLimits(e *bench.ExperimentData) {
 	for _, c := range e.Cells {
 		if m := bench.Median(c.Values(busy)); m >= generatorLimit && c.Labels["way"] != null {
-			c.Notes = append(c.Notes, fmt.Sprintf("the load generator is at its limit: busy for %.0f %% of the time", 100*m))
+			c.Notes = append(c.Notes, fmt.Sprintf("the load generator (with the origin) is at its limit: busy for %.0f %% of the time", 100*m))
 		}
 	}
 }
@@ -200,7 +210,7 @@ const (
 
 // constantRate asks all transports for the same rate.
 func (l *lab) constantRate(closed *bench.ExperimentData) bench.Experiment {
-	rate := math.Inf(1)
+	rate := math.Inf(1) // nothing is known
 	for _, c := range closed.Cells {
 		if c.Labels["way"] == through && c.Labels["size"] == sizeName(openBody) && len(c.Samples) > 0 {
 			rate = min(rate, loadShare*bench.Median(c.Values(PerSecond)))
@@ -222,7 +232,7 @@ func (l *lab) constantRate(closed *bench.ExperimentData) bench.Experiment {
 	if l.session.Quick {
 		e.Rounds = 3
 	}
-	for _, t := range load.Transports {
+	for _, t := range l.filter.transports() {
 		for _, way := range []string{direct, through} {
 			e.Arms = append(e.Arms, l.arm(t, way, openBody, false, l.paced(rate)))
 		}

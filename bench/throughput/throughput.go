@@ -12,7 +12,9 @@ package throughput
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/hanzoai/pqgw/bench"
@@ -23,12 +25,52 @@ import (
 )
 
 // Bench is what `bench throughput` runs.
-var Bench = bench.Bench{
-	Name: "throughput", Title: "What a request and a gigabyte cost on warm connections", Order: 30,
-	Quick: 38 * time.Second, Full: 12 * time.Minute, Run: run,
-}
+var Bench = New(Filter{})
 
 func init() { bench.Register(Bench) }
+
+// New is the bench with a part of its rows.
+func New(f Filter) bench.Bench {
+	return bench.Bench{
+		Name: "throughput", Title: "What a request and a gigabyte cost on warm connections", Order: 30,
+		Quick: 38 * time.Second, Full: 12 * time.Minute,
+		Run: func(ctx context.Context, s *bench.Session) error { return run(ctx, s, f) },
+	}
+}
+
+// Filter leaves rows out; what is empty leaves out none.
+type Filter struct {
+	Transports []string // by the names of load.Transports
+	Sizes      []int    // bytes, up to load.MaxBody
+}
+
+// Check refuses a filter for what is not there.
+func (f Filter) Check() error {
+	for _, name := range f.Transports {
+		if _, err := load.Find(name); err != nil {
+			return err
+		}
+	}
+	for _, size := range f.Sizes {
+		if size < 0 || size > load.MaxBody {
+			return fmt.Errorf("a body of %d bytes; it can have 0 to %d", size, load.MaxBody)
+		}
+	}
+	return nil
+}
+
+func (f Filter) transports() []load.Transport {
+	if len(f.Transports) == 0 {
+		return load.Transports
+	}
+	var out []load.Transport
+	for _, t := range load.Transports {
+		if slices.Contains(f.Transports, t.Name) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
 
 // Ways of a request.
 const (
@@ -55,12 +97,13 @@ const (
 	largeBody   = 256 << 10
 )
 
-func run(ctx context.Context, s *bench.Session) error {
+func run(ctx context.Context, s *bench.Session, f Filter) error {
 	l, err := newLab(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer l.close()
+	l.filter = f
 	s.Note("%s Requests on warm connections, %s, %s; handshakes are not counted. Through the gateway the upstream is an origin over HTTP/1.1 in the clear; no access log is written.",
 		l.site.Describe(), handshake.GroupName(group), auth)
 	closed, err := s.Measure(ctx, l.closedLoop())
@@ -68,16 +111,21 @@ func run(ctx context.Context, s *bench.Session) error {
 		return err
 	}
 	markLimits(closed)
-	open := l.constantRate(closed)
-	if _, err := s.Measure(ctx, open); err != nil {
-		return err
+	if l.site.Lab != nil && l.site.Lab.Rate > 0 {
+		s.Table(bounds(closed))
 	}
-	return nil
+	open := l.constantRate(closed)
+	if len(f.Sizes) > 0 && !slices.Contains(f.Sizes, openBody) {
+		return nil // its rate is half of what that size came to
+	}
+	_, err = s.Measure(ctx, open)
+	return err
 }
 
 // lab is a server, a gateway, an origin behind it and a load generator.
 type lab struct {
 	session *bench.Session
+	filter  Filter
 	site    *load.Site
 	dir     string
 	id      identity.Identity

@@ -73,14 +73,15 @@ func TestAcrossALinkNothingIsFasterThanIt(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	before := sizes
-	sizes = []int{1 << 20}
-	defer func() { sizes = before }()
-	r, err := bench.Run(t.Context(), bench.Options{Rounds: 1, Ops: 16, Link: spec.Name}, nil, Bench)
+	r, err := bench.Run(t.Context(), bench.Options{Rounds: 1, Ops: 16, Link: spec.Name}, nil, New(Filter{Sizes: []int{1 << 20}}))
 	if err != nil && r == nil {
 		t.Fatal(err)
 	}
-	for _, c := range r.Bench("throughput").Experiment("closed").Cells {
+	d := r.Bench("throughput")
+	if rows := d.Tables[0].Rows; len(rows) < 4 || rows[0][len(rows[0])-1] == "" {
+		t.Errorf("what stopped the rows is not told: %v", rows)
+	}
+	for _, c := range d.Experiment("closed").Cells {
 		if c.Missing != "" {
 			continue
 		}
@@ -91,5 +92,32 @@ func TestAcrossALinkNothingIsFasterThanIt(t *testing.T) {
 		if !(share > 5 && share < 125) {
 			t.Errorf("%s: %.1f %% of the link; %s", c.Name, share, c.Failed)
 		}
+	}
+}
+
+func TestBoundNamesWhatIsFull(t *testing.T) {
+	for _, c := range []struct {
+		link, server, generator float64
+		want                    string
+	}{
+		{95, 0.9, 0.95, "the line"},
+		{80, 0.99, 0.5, "the server's CPU"},
+		{80, 0.4, 0.97, "the CPU of load generator and origin"},
+		{10, 0.1, 0.2, "waiting: windows, losses, or what else ran"},
+	} {
+		if got := bound(c.link, c.server, c.generator); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+func TestFilterRefusesWhatIsNotThere(t *testing.T) {
+	for _, f := range []Filter{{Transports: []string{"h9"}}, {Sizes: []int{-1}}, {Sizes: []int{load.MaxBody + 1}}} {
+		if f.Check() == nil {
+			t.Errorf("%+v is taken", f)
+		}
+	}
+	if err := (Filter{Transports: []string{"h1", "zap+tls"}, Sizes: []int{0}}).Check(); err != nil {
+		t.Error(err)
 	}
 }
