@@ -53,7 +53,7 @@ func pair(dir, name string) []string {
 func TestTwoHopsCarryARequestWithItsIdAndTheCallersIdentity(t *testing.T) {
 	dir := certificates(t, "front", "back")
 	origin := NewOrigin(t, false, nil)
-	for _, scheme := range []string{"zap+tls"} {
+	for _, scheme := range []string{"zap+tls", "zap+quic"} {
 		t.Run(scheme, func(t *testing.T) {
 			outer, inner := FreeAddr(t), FreeAddr(t)
 			back := hop(t, inner, append([]string{"--listen", scheme + "://" + inner, "--to", origin.URL, "--peer", "front"}, pair(dir, "back")...)...)

@@ -365,13 +365,44 @@ func doors(t *testing.T, ca *CA, leaf Leaf, clear, secure, zapClear string) map[
 		zs.Close()
 	})
 	return map[string]door{
-		"h1":      {&http.Client{}, "http://" + clear},
-		"h1 TLS":  {ca.Client(t, false), "https://" + secure},
-		"h2":      {ca.Client(t, true), "https://" + secure},
-		"h3":      {&http.Client{Transport: h3}, "https://" + secure},
-		"zap":     {&http.Client{Transport: zc}, "zap://" + zapClear},
-		"zap+tls": {&http.Client{Transport: zs}, "zap+tls://" + secure},
+		"h1":       {&http.Client{}, "http://" + clear},
+		"h1 TLS":   {ca.Client(t, false), "https://" + secure},
+		"h2":       {ca.Client(t, true), "https://" + secure},
+		"h3":       {&http.Client{Transport: h3}, "https://" + secure},
+		"zap":      {&http.Client{Transport: zc}, "zap://" + zapClear},
+		"zap+tls":  {&http.Client{Transport: zs}, "zap+tls://" + secure},
+		"zap+quic": {&http.Client{}, towards(t, "zap+quic://"+secure, ca)},
 	}
+}
+
+// towards is the address of a second gateway that takes plain HTTP and leads to url:
+// the client of what Go programs have no other client for.
+func towards(t *testing.T, url string, ca *CA) string {
+	t.Helper()
+	addr := FreeAddr(t)
+	Run(t, fmt.Sprintf(`
+version: 1
+access_log: off
+listeners: [{name: l, address: %q, protocols: [h1]}]
+routes: [{to: u}]
+upstreams: {u: {endpoints: [%q], tls: {ca: %s, server_name: localhost, pq: require}}}
+`, addr, url, ca.File))
+	return "http://" + addr
+}
+
+// behind is the address of a second gateway that takes ZAP over QUIC for url.
+func behind(t *testing.T, url string, leaf Leaf) string {
+	t.Helper()
+	addr := FreeAddr(t)
+	Run(t, fmt.Sprintf(`
+version: 1
+access_log: off
+tls: {t: {certificates: {files: {cert: %s, key: %s}}}}
+listeners: [{name: l, address: %q, protocols: [zap], tls: t}]
+routes: [{to: u}]
+upstreams: {u: {endpoints: [%q]}}
+`, leaf.CertFile, leaf.KeyFile, addr, url))
+	return addr
 }
 
 // origins serve the stage over each protocol that an upstream may speak.
@@ -403,6 +434,6 @@ func origins(t *testing.T, s *stage, leaf Leaf) map[string]string {
 	})
 	return map[string]string{
 		"http": plain.URL, "h2c": "h2c://" + plain.Addr, "https": "https://" + ln.Addr().String(), "h3": "h3://" + udp.LocalAddr().String(),
-		"zap": "zap://" + zapAt, "zap+tls": "zap+tls://" + zapTLSAt,
+		"zap": "zap://" + zapAt, "zap+tls": "zap+tls://" + zapTLSAt, "zap+quic": "zap+quic://" + behind(t, plain.URL, leaf),
 	}
 }
