@@ -15,7 +15,7 @@ build:
 test: peers vet fmt-check lint vuln gotest
 
 gotest:
-	go test -race $(TESTFLAGS) $(PACKAGES)
+	go test -race -timeout 15m $(TESTFLAGS) $(PACKAGES)
 
 vet:
 	go vet ./...
