@@ -62,12 +62,30 @@ func (s *Server) buildListener(t *config.Tree, l *config.Listener, st, old *stat
 			return err
 		}
 	} else {
-		env := transports.Environment{Watch: s.watch, Metrics: s.metrics, Log: s.log, Logger: s.logger, Early: s.early}
+		env := transports.Environment{Watch: s.watch, Metrics: s.metrics, Log: s.log, Logger: s.logger, Early: s.early, From: former(t, old, key)}
 		if r.Listener, err = transports.Listen(l.Name, key.address, settings, env); err != nil {
 			return err
 		}
 	}
 	st.listeners[key] = r
+	return nil
+}
+
+// former is the listener of the configuration in force that a new one follows: it
+// has the same address and goes, as one does that gets another name.
+func former(t *config.Tree, old *state, key listenerKey) *transports.Listener {
+	if old == nil {
+		return nil
+	}
+	stays := map[listenerKey]bool{}
+	for _, l := range t.Listeners {
+		stays[listenerKey{l.Name, l.Address.String()}] = true
+	}
+	for have, l := range old.listeners {
+		if have.address == key.address && !stays[have] {
+			return l.Listener
+		}
+	}
 	return nil
 }
 

@@ -153,6 +153,9 @@ type Environment struct {
 	Logger  *slog.Logger
 	// Early guards early data; nil stands for one of the listener's own.
 	Early *EarlyGuard
+	// From is a listener on the same address that the new one follows: its TCP socket is
+	// taken over instead of bound again. Nil for none.
+	From *Listener
 }
 
 // BindError tells that an address cannot be listened on.
@@ -167,7 +170,7 @@ func (e *BindError) Error() string {
 	case errors.Is(e.Err, os.ErrPermission):
 		hint = "; ports below 1024 need root or CAP_NET_BIND_SERVICE"
 	case strings.Contains(e.Err.Error(), "in use"):
-		hint = "; another process has it"
+		hint = "; another process has it, or another listener of this one"
 	}
 	return fmt.Sprintf("listener %s: cannot listen on %s: %v%s", e.Listener, e.Address, e.Err, hint)
 }
@@ -188,6 +191,9 @@ func Listen(name, address string, s Settings, env Environment) (*Listener, error
 	}
 	if l.early == nil {
 		l.early = NewEarlyGuard()
+	}
+	if overTCP(s.Protocols) {
+		l.ln = inherit(env.From)
 	}
 	if err := l.bind(&s); err != nil {
 		return nil, &BindError{Listener: name, Address: address, Err: err}
@@ -211,7 +217,7 @@ func (l *Listener) bind(s *Settings) error {
 }
 
 func (l *Listener) bindBoth(s *Settings) (err error) {
-	if overTCP(s.Protocols) {
+	if overTCP(s.Protocols) && l.ln == nil {
 		if l.ln, err = bind(l.address); err != nil {
 			return err
 		}

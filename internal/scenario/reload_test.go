@@ -122,3 +122,32 @@ func targets(t *testing.T, f *Front) map[string]target {
 	}
 	return all
 }
+
+func TestARenamedListenerKeepsItsSocket(t *testing.T) {
+	addr := FreeAddr(t)
+	named := func(name string) string {
+		return fmt.Sprintf("version: 1\nlisteners: [{name: %s, address: %q, protocols: [h1]}]\n"+
+			"routes: [{respond: {status: 200, headers: {X-Name: %s}}}]", name, addr, name)
+	}
+	g := Run(t, named("zero"))
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: Patience}
+	load := StartLoad(t, 3, func() (bool, error) {
+		_, _, err := Get(client, "http://"+addr)
+		return false, err
+	})
+	for _, name := range []string{"one", "two", "three"} {
+		g.WriteConfig(t, named(name))
+		if status, body := g.Admin(t, http.MethodPost, "/reload"); status != http.StatusOK {
+			t.Fatal(body)
+		}
+		Await(t, "the answers of "+name, func() bool {
+			_, header, err := Get(client, "http://"+addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return header.Get("X-Name") == name
+		})
+		load.AwaitProgress(t, 20)
+	}
+	load.Stop(t)
+}
