@@ -128,8 +128,10 @@ type routeFacts struct {
 type outcome struct {
 	Listener string `json:"listener"`
 	// Winner is the rank of the route that gets the request; 0 where none does.
-	Winner   int       `json:"winner"`
-	Verdicts []verdict `json:"routes"`
+	Winner int `json:"winner"`
+	// RedirectHTTPS is set where the listener asks no route.
+	RedirectHTTPS bool      `json:"redirect_https,omitempty"`
+	Verdicts      []verdict `json:"routes"`
 }
 
 type verdict struct {
@@ -159,7 +161,11 @@ func (f *explainFlags) explain(t *config.Tree, asked bool) (*explanation, error)
 	for _, l := range t.Listeners {
 		if f.listener == "" || f.listener == l.Name {
 			q.Listener = l.Name
-			e.Requests = append(e.Requests, outcomeOf(t, q))
+			o := outcome{Listener: l.Name, RedirectHTTPS: l.RedirectHTTPS}
+			if !l.RedirectHTTPS {
+				o = outcomeOf(t, q)
+			}
+			e.Requests = append(e.Requests, o)
 		}
 	}
 	if len(e.Requests) == 0 {
@@ -229,6 +235,10 @@ func (e *explanation) printRoutes(w io.Writer) {
 }
 
 func (e *explanation) printOutcome(w io.Writer, o *outcome) {
+	if o.RedirectHTTPS {
+		fmt.Fprintf(w, "\nAt %s every request is led to https: 308.\n", o.Listener)
+		return
+	}
 	if o.Winner == 0 {
 		fmt.Fprintf(w, "\nAt %s no route matches: 404.\n", o.Listener)
 	} else {

@@ -125,3 +125,11 @@ func TestConfigExplainAsJSON(t *testing.T) {
 		t.Errorf("%s", stdout)
 	}
 }
+
+func TestExplainSaysThatAListenerLeadsToHTTPS(t *testing.T) {
+	file := configFixture(t, strings.Replace(goodConfig, `":8080"}`, `":8080"}, {name: http, address: ":80", redirect_https: true}`, 1))
+	_, stdout, stderr := runPQGW("config", "explain", file, "--host", "api.example.com", "--listener", "http")
+	if !strings.Contains(stdout, "At http every request is led to https") || strings.Contains(stdout, "wins") {
+		t.Errorf("explained as\n%s%s", stdout, stderr)
+	}
+}

@@ -417,3 +417,27 @@ func TestCertificatesThatNameAResponderAreStapled(t *testing.T) {
 		return err == nil && len(cs.OCSPResponse) > 0
 	})
 }
+
+func TestAReloadThatAddsAHostKeepsTheCertificatesOfTheOthers(t *testing.T) {
+	i := NewIssuer(t, IssuerOptions{})
+	config := acmeConfig(i, NewStore(t).YAML(), "challenges: tls-alpn-01", "")
+	g := Run(t, config)
+	before := i.AwaitLeaf(t, i.TLS, "a.example.com", nil)
+	i.AwaitLeaf(t, i.TLS, "b.example.com", nil)
+	c := &tls.Config{RootCAs: i.Roots(t), ServerName: "a.example.com"}
+	load := StartLoad(t, 2, func() (bool, error) {
+		_, err := visit(i.TLS, c)
+		return false, err
+	})
+	g.WriteConfig(t, strings.Replace(config, "b.example.com]", "b.example.com, c.example.com]", 1))
+	g.Signal(t, syscall.SIGHUP)
+	i.AwaitLeaf(t, i.TLS, "c.example.com", nil)
+	load.AwaitProgress(t, 5)
+	load.Stop(t)
+	if after, err := i.Peek(t, i.TLS, "a.example.com"); err != nil || !after.Equal(before) {
+		t.Errorf("another certificate is served for a host that stayed: %v", err)
+	}
+	if n := i.Issued(); n != 3 {
+		t.Errorf("%d certificates were issued for three hosts", n)
+	}
+}
