@@ -203,7 +203,7 @@ version: 1
 tls: {t: {certificates: {files: {cert: %s, key: %s}}}}
 listeners:
   - {name: clear, address: %q, protocols: [h1, h2c], engine: %s}
-  - {name: secure, address: %q, protocols: [h1, h2, zap], tls: t, engine: %[4]s}
+  - {name: secure, address: %q, protocols: [h1, h2, h3, zap], tls: t, engine: %[4]s}
   - {name: zap, address: %[7]q, protocols: [zap], engine: %[4]s}
 routes: [{match: {host: a.example}, to: o}]
 upstreams: {o: {endpoints: [%[6]q]}}
@@ -233,6 +233,7 @@ limits: {body_bytes: 4KiB}
 		{"h1 over TLS", overHTTP1(dialTLS("http/1.1"))},
 		{"h2 over TLS", overHTTP2(dialTLS("h2"))},
 		{"h2 in the clear", overHTTP2(dialClear)},
+		{"h3", overHTTP3(secure, config("h3"))},
 		{"zap over TLS", overZAP(dialTLS("zap-http/1"))},
 		{"zap in the clear", overZAP(func(t *testing.T) net.Conn {
 			c, err := net.Dial("tcp", zap)
@@ -258,7 +259,7 @@ func judge(t *testing.T, w wire, m *message, whole *atomic.Int64) {
 			return
 		}
 		want := m.want
-		if strings.HasPrefix(w.name, "h2") || strings.HasPrefix(w.name, "zap") {
+		if !strings.HasPrefix(w.name, "h1") {
 			want.Closed = false
 		}
 		if got != want {
