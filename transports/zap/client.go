@@ -231,7 +231,7 @@ func (c *ClientConn) stepOnce() bool {
 			continue
 		}
 		if err == stream.ErrAgain { //nolint:errorlint // an identity
-			if c.r < c.w && c.s.Sock.LookAgain() {
+			if c.s.Sock.LookAgain() { // part of a head or of a record, whose end may have come too
 				continue
 			}
 			return false
@@ -443,7 +443,10 @@ func (c *ClientConn) readWaiting(p []byte) (int, error) {
 
 func (c *ClientConn) stepBody() bool {
 	n, err := c.s.Read(c.readInto)
-	if err == stream.ErrAgain { //nolint:errorlint // an identity
+	for err == stream.ErrAgain && c.s.Sock.LookAgain() { //nolint:errorlint // an identity
+		n, err = c.s.Read(c.readInto) // part of a record had come, and perhaps the connection's end
+	}
+	if err == stream.ErrAgain { //nolint:errorlint // as above
 		return false
 	}
 	c.readN, c.readErr = n, err
