@@ -30,6 +30,7 @@ type LogFormat string
 
 // Formats of the gateway's own log.
 const (
+	LogAuto LogFormat = "auto" // text for a terminal, JSON for all else
 	LogText LogFormat = "text"
 	LogJSON LogFormat = "json"
 )

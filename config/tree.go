@@ -67,8 +67,8 @@ func (t *Tree) mounted(name string) bool { return name == Trace || slices.Contai
 type Log struct {
 	// Level is the least level that is written.
 	Level LogLevel `yaml:"level" default:"info"`
-	// Format of a line.
-	Format LogFormat `yaml:"format" default:"text"`
+	// Format of a line: auto is text for a terminal, JSON for all else.
+	Format LogFormat `yaml:"format" default:"auto"`
 }
 
 // Admin is the operator's listener: metrics, health, status, reload, drain.

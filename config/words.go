@@ -15,7 +15,7 @@ func (Engine) values() []string     { return []string{"auto", "portable"} }
 func (EarlyData) values() []string  { return []string{"off", "safe"} }
 func (Balance) values() []string    { return []string{"p2c"} }
 func (LogLevel) values() []string   { return []string{"debug", "info", "warn", "error"} }
-func (LogFormat) values() []string  { return []string{"text", "json"} }
+func (LogFormat) values() []string  { return []string{"auto", "text", "json"} }
 func (Protocol) values() []string   { return []string{"h1", "h2", "h2c", "h3", "zap", "zap-rpc"} }
 func (Group) values() []string      { return groupNames }
 

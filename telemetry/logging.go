@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// NewLogger makes the process's own log: text when w is a terminal, one JSON
-// object a line otherwise. Level is "debug", "info", "warn" or "error"; empty
-// is "info".
-func NewLogger(w io.Writer, level string) (*slog.Logger, error) {
+// NewLogger makes the process's own log. Level is "debug", "info", "warn" or
+// "error"; empty is "info". Format is "text", "json", one object a line, or
+// "auto", as is empty: text when w is a terminal, JSON otherwise.
+func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 	var l slog.Level
 	switch strings.ToLower(level) {
 	case "debug":
@@ -26,7 +26,12 @@ func NewLogger(w io.Writer, level string) (*slog.Logger, error) {
 		return nil, fmt.Errorf("log level %q is not known; one of debug, info, warn, error", level)
 	}
 	options := &slog.HandlerOptions{Level: l}
-	if isTerminal(w) {
+	switch format {
+	case "text", "json", "auto", "":
+	default:
+		return nil, fmt.Errorf("log format %q is not known; one of auto, text, json", format)
+	}
+	if format == "text" || format != "json" && isTerminal(w) {
 		return slog.New(slog.NewTextHandler(w, options)), nil
 	}
 	return slog.New(slog.NewJSONHandler(w, options)), nil

@@ -11,7 +11,7 @@ import (
 func TestTheLogIsJSONWhereItIsNoTerminal(t *testing.T) {
 	for level, want := range map[string]int{"debug": 4, "": 3, "info": 3, "WARN": 2, "error": 1} {
 		var out bytes.Buffer
-		l, err := NewLogger(&out, level)
+		l, err := NewLogger(&out, level, "auto")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,8 +33,25 @@ func TestTheLogIsJSONWhereItIsNoTerminal(t *testing.T) {
 }
 
 func TestAnUnknownLevelIsAnError(t *testing.T) {
-	if _, err := NewLogger(&bytes.Buffer{}, "loud"); err == nil || !strings.Contains(err.Error(), "debug, info, warn, error") {
+	if _, err := NewLogger(&bytes.Buffer{}, "loud", ""); err == nil || !strings.Contains(err.Error(), "debug, info, warn, error") {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestTheFormatThatIsAskedForIsWritten(t *testing.T) {
+	for format, want := range map[string]bool{"text": false, "json": true, "auto": true, "": true} {
+		var out bytes.Buffer
+		l, err := NewLogger(&out, "", format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Info("i")
+		if got := json.Valid(out.Bytes()); got != want {
+			t.Errorf("format %q: %s", format, out.Bytes())
+		}
+	}
+	if _, err := NewLogger(&bytes.Buffer{}, "", "xml"); err == nil {
+		t.Error("an unknown format passes")
 	}
 }
 

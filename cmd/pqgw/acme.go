@@ -60,7 +60,7 @@ func newACMERevoke() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		logger, err := telemetry.NewLogger(cmd.ErrOrStderr(), "warn")
+		logger, err := telemetry.NewLogger(cmd.ErrOrStderr(), "warn", "auto")
 		if err != nil {
 			return err
 		}

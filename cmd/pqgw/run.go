@@ -61,7 +61,7 @@ func loadFile(file string) (*pqgw.Loaded, error) {
 func serve(cmd *cobra.Command, load func() (*pqgw.Loaded, error), started func(*pqgw.Server)) error {
 	// The configuration says how to log, and reading it may open stores.
 	var err error
-	if stores.Logger, err = telemetry.NewLogger(cmd.ErrOrStderr(), "warn"); err != nil {
+	if stores.Logger, err = telemetry.NewLogger(cmd.ErrOrStderr(), "warn", "auto"); err != nil {
 		return err
 	}
 	defer stores.Close()
@@ -134,9 +134,9 @@ func startError(err error) error {
 // loggerOf makes the log that the configuration asks for; where that cannot be
 // read the start will say so.
 func loggerOf(w io.Writer, load func() (*pqgw.Loaded, error)) (*slog.Logger, error) {
-	level := string(config.New().Log.Level)
+	log := config.New().Log
 	if l, err := load(); err == nil {
-		level = string(l.Tree.Log.Level)
+		log = l.Tree.Log
 	}
-	return telemetry.NewLogger(w, level)
+	return telemetry.NewLogger(w, string(log.Level), string(log.Format))
 }
