@@ -46,7 +46,7 @@ func run(ctx context.Context, s *bench.Session) error {
 		l.site.Describe(), handshake.GroupName(group), auth)
 	for _, p := range l.subjects {
 		if p.version != "" {
-			s.Note("%s: %s.", p.name, p.version)
+			s.Note("%s", p.version)
 		}
 	}
 	_, err = s.Measure(ctx, l.experiment())

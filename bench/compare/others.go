@@ -35,14 +35,14 @@ type other struct {
 	name, config, file string
 	// command runs it in the foreground; {} stands for the configuration's path.
 	command []string
-	version []string // command that tells which it is
+	version []string // command that tells which it is; none for Caddy
 	trixie  bool     // lives in Debian's folder, entered by chroot
 }
 
 var others = []other{
 	{name: "nginx", config: nginxConfig, file: "nginx.conf", trixie: true, command: []string{"/usr/sbin/nginx", "-c", "{}"}, version: []string{"/usr/sbin/nginx", "-v"}},
 	{name: "HAProxy", config: haproxyConfig, file: "haproxy.cfg", trixie: true, command: []string{"/usr/sbin/haproxy", "-db", "-f", "{}"}, version: []string{"/usr/sbin/haproxy", "-v"}},
-	{name: "Caddy", config: caddyConfig, file: "Caddyfile", command: []string{"caddy-*", "run", "--adapter", "caddyfile", "--config", "{}"}, version: []string{"caddy-*", "version"}},
+	{name: "Caddy", config: caddyConfig, file: "Caddyfile", command: []string{"caddy-*", "run", "--adapter", "caddyfile", "--config", "{}"}},
 }
 
 // values fill a configuration in.
@@ -139,13 +139,15 @@ func fill(args []string, path string) []string {
 	return out
 }
 
-// tellVersion is the first line of what the program says of itself.
+// tellVersion is the first line of what the program says of itself. Caddy does
+// not know when it was built from its module; its file is named by it.
 func (o other) tellVersion(ctx context.Context, root, program string) string {
+	if !o.trixie {
+		return filepath.Base(program)
+	}
 	cmd := exec.CommandContext(ctx, program, o.version[1:]...)
 	cmd.Dir = "/"
-	if root != "/" {
-		enter(cmd, root)
-	}
+	enter(cmd, root)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return ""

@@ -228,6 +228,35 @@ func TestUpThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestUpThatIsInterruptedLeavesNothing ends the context in the middle.
+func TestUpThatIsInterruptedLeavesNothing(t *testing.T) {
+	s := Default
+	s.Name, s.RTT = "stopped", 5*time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		for ctx.Err() == nil {
+			if _, err := os.Stat(namespaceDir + "/" + s.Namespace(Gateway)); err == nil {
+				cancel()
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+	}()
+	_, err := Up(ctx, s)
+	cancel()
+	<-watched
+	if err == nil {
+		_, _ = Down(context.Background(), s.Name)
+		t.Fatal("it came up")
+	}
+	skipWithout(t, err)
+	if left, err := namespaces(t.Context(), s.Name); err != nil || len(left) != 0 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+}
+
 func TestRates(t *testing.T) {
 	for text, want := range map[string]Rate{"2.5gbit": 2_500_000_000, "100Mbit": 100_000_000, "0": 0, "800kbit": 800_000} {
 		if got, err := ParseRate(text); err != nil || got != want {

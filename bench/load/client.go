@@ -79,16 +79,18 @@ type generator struct {
 
 func openClient(context.Context, json.RawMessage) (map[string]bench.Verb, func(), error) {
 	g := &generator{watch: deadline.New()}
-	return map[string]bench.Verb{
+	verbs := map[string]bench.Verb{
 		"connect":    verb(g.connect),
 		"closed":     verb(g.closed),
 		"open":       verb(g.open),
 		"handshakes": verb(handshakes),
 		"disconnect": func(context.Context, json.RawMessage) (any, error) { g.disconnect(); return nil, nil },
-	}, func() {
+	}
+	end := func() {
 		g.disconnect()
 		g.watch.Close()
-	}, nil
+	}
+	return verbs, end, nil
 }
 
 // verb gives a method its arguments.
