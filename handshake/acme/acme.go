@@ -74,7 +74,8 @@ type Source struct {
 	once   sync.Once
 	news   chan struct{} // a certificate was obtained
 
-	refreshing sync.Mutex // one at a time, so that the last to look has the last word
+	refreshing sync.Mutex      // one at a time, so that the last to look has the last word
+	before     func() []string // issuers of certificates that a refresh may fall back on
 
 	mu     sync.Mutex // of what follows
 	loaded map[string]*loaded
@@ -184,10 +185,10 @@ func (s *Source) Start() {
 	s.once.Do(func() {
 		var have []string
 		for _, h := range s.set.Hosts {
-			if s.held(h) == nil {
-				s.manage(h)
-			} else {
+			if l := s.held(h); l != nil && l.issuer == s.issuer {
 				have = append(have, h)
+			} else {
+				s.manage(h)
 			}
 		}
 		s.wg.Go(func() { s.adopt(have) })

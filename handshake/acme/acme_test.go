@@ -132,6 +132,34 @@ func TestWhatAnotherGatewayGotIsServed(t *testing.T) {
 	}
 }
 
+func TestAnotherIssuersCertificateServesUntilOursIsThere(t *testing.T) {
+	storage, a := &certmagic.FileStorage{Path: t.TempDir()}, authority(t)
+	old := newSource(t, Settings{Hosts: []string{"a.example.com"}, Storage: storage})
+	ours := old.issuer
+	old.issuer = "before.example-directory"
+	issue(t, old, a, "a.example.com")
+	src := newSource(t, Settings{Hosts: []string{"a.example.com"}, Storage: storage})
+	if src.issuer != ours {
+		t.Fatalf("issuer %s", src.issuer)
+	}
+	cert, err := src.Certificate(&tls.ClientHelloInfo{ServerName: "a.example.com"})
+	if err != nil || cert == nil {
+		t.Fatalf("nothing is served after the issuer was changed: %v", err)
+	}
+	digest := sha256.Sum256([]byte("x"))
+	if _, err := cert.PrivateKey.(crypto.Signer).Sign(rand.Reader, digest[:], crypto.SHA256); err != nil {
+		t.Errorf("it does not sign: %v", err)
+	}
+	if missing := src.refresh(); len(missing) != 1 {
+		t.Error("no certificate of the new issuer is wanted")
+	}
+	issue(t, src, a, "a.example.com")
+	src.refresh()
+	if serial(t, src, "a.example.com") == cert.Leaf.SerialNumber.String() {
+		t.Error("the old issuer's is served on")
+	}
+}
+
 func TestKeysAreLoadedWhenTheySign(t *testing.T) {
 	storage, a := &certmagic.FileStorage{Path: t.TempDir()}, authority(t)
 	src := newSource(t, Settings{Hosts: []string{"a.example.com"}, Storage: storage})

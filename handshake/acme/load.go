@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"slices"
 	"sync"
 	"time"
@@ -23,7 +24,8 @@ import (
 // loaded is a certificate as the storage had it.
 type loaded struct {
 	cert     *tls.Certificate
-	modified time.Time
+	modified time.Time // zero where it was not asked for
+	issuer   string    // whose it is; another's serves until ours is there
 }
 
 // held is what is served for a name, nil for nothing.
@@ -42,6 +44,7 @@ func (s *Source) names() []string { return append(slices.Clone(s.set.Hosts), s.d
 func (s *Source) refresh() (missing []string) {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
+	s.before = sync.OnceValue(s.otherIssuers) // the storage is listed at most once
 	var held []handshake.Held
 	for _, name := range s.names() {
 		l, gone := s.look(name)
@@ -73,14 +76,14 @@ func (s *Source) look(name string) (l *loaded, gone bool) {
 	}
 	var cert *tls.Certificate
 	if err == nil {
-		cert, err = s.read(s.ctx, name)
+		cert, err = s.read(s.ctx, s.issuer, name)
 	}
 	if err != nil {
 		// The chain and its key are two files: for a moment they may not match.
 		s.log.Warn("a certificate cannot be read from the storage", "host", name, "error", err)
 		return old, false
 	}
-	l = s.keep(name, &loaded{cert: cert, modified: info.Modified})
+	l = s.keep(name, &loaded{cert: cert, modified: info.Modified, issuer: s.issuer})
 	if !bytes.Equal(old.cert.Certificate[0], cert.Certificate[0]) {
 		s.log.Info("certificate replaced", "host", name, "not_after", cert.Leaf.NotAfter)
 	}
@@ -90,19 +93,45 @@ func (s *Source) look(name string) (l *loaded, gone bool) {
 // first loads a certificate of which nothing is known yet. Its key is left
 // where it is until it is needed: to unseal ten thousand would delay the start.
 func (s *Source) first(name string) (l *loaded, gone bool) {
-	text, err := s.set.Storage.Load(s.ctx, certmagic.StorageKeys.SiteCert(s.issuer, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, true
-	}
-	var cert *tls.Certificate
+	l, err := s.firstOf(s.issuer, name)
 	if err == nil {
-		cert, err = s.withKeyLater(name, text)
+		return s.keep(name, l), false
 	}
-	if err != nil {
+	if !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn("a certificate cannot be read from the storage", "host", name, "error", err)
 		return nil, false
 	}
-	return s.keep(name, &loaded{cert: cert}), false
+	// The issuer may have been changed: what the one before gave serves meanwhile.
+	for _, issuer := range s.before() {
+		if l, err := s.firstOf(issuer, name); err == nil && time.Now().Before(l.cert.Leaf.NotAfter) {
+			return s.keep(name, l), true
+		}
+	}
+	return nil, true
+}
+
+func (s *Source) firstOf(issuer, name string) (*loaded, error) {
+	text, err := s.set.Storage.Load(s.ctx, certmagic.StorageKeys.SiteCert(issuer, name))
+	if err != nil {
+		return nil, err
+	}
+	cert, err := s.withKeyLater(issuer, name, text)
+	return &loaded{cert: cert, issuer: issuer}, err
+}
+
+// otherIssuers are those of which the storage has certificates besides ours.
+func (s *Source) otherIssuers() (issuers []string) {
+	const folder = "certificates"
+	list, err := s.set.Storage.List(s.ctx, folder, false)
+	if err != nil {
+		return nil // there is none, or a storage that will be complained of elsewhere
+	}
+	for _, key := range list {
+		if issuer := path.Base(key); issuer != certmagic.StorageKeys.Safe(s.issuer) {
+			issuers = append(issuers, issuer)
+		}
+	}
+	return issuers
 }
 
 func (s *Source) keep(name string, l *loaded) *loaded {
@@ -112,7 +141,7 @@ func (s *Source) keep(name string, l *loaded) *loaded {
 	return l
 }
 
-func (s *Source) withKeyLater(name string, chain []byte) (*tls.Certificate, error) {
+func (s *Source) withKeyLater(issuer, name string, chain []byte) (*tls.Certificate, error) {
 	cert := &tls.Certificate{}
 	for block, rest := pem.Decode(chain); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "CERTIFICATE" {
@@ -127,7 +156,7 @@ func (s *Source) withKeyLater(name string, chain []byte) (*tls.Certificate, erro
 		return nil, err
 	}
 	cert.PrivateKey = &lateKey{public: cert.Leaf.PublicKey, load: func() (any, error) {
-		whole, err := s.read(context.Background(), name)
+		whole, err := s.read(context.Background(), issuer, name)
 		if err != nil {
 			return nil, err
 		}
@@ -194,12 +223,12 @@ func (k *lateKey) set(key any) (crypto.Signer, error) {
 // errPair is a chain and a key in the storage that do not belong together.
 var errPair = errors.New("chain and key do not belong together")
 
-func (s *Source) read(ctx context.Context, name string) (*tls.Certificate, error) {
-	chain, err := s.set.Storage.Load(ctx, certmagic.StorageKeys.SiteCert(s.issuer, name))
+func (s *Source) read(ctx context.Context, issuer, name string) (*tls.Certificate, error) {
+	chain, err := s.set.Storage.Load(ctx, certmagic.StorageKeys.SiteCert(issuer, name))
 	if err != nil {
 		return nil, err
 	}
-	key, err := s.set.Storage.Load(ctx, certmagic.StorageKeys.SitePrivateKey(s.issuer, name))
+	key, err := s.set.Storage.Load(ctx, certmagic.StorageKeys.SitePrivateKey(issuer, name))
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +244,7 @@ func (s *Source) read(ctx context.Context, name string) (*tls.Certificate, error
 // killed: certmagic would neither use it nor get another. That nobody is about
 // to write the other half is made sure of by certmagic's own lock.
 func (s *Source) mend(ctx context.Context, name string) error {
-	if _, err := s.read(ctx, name); !errors.Is(err, errPair) {
+	if _, err := s.read(ctx, s.issuer, name); !errors.Is(err, errPair) {
 		return nil
 	}
 	lock := "issue_cert_" + name
@@ -227,7 +256,7 @@ func (s *Source) mend(ctx context.Context, name string) error {
 			s.log.Warn("a lock cannot be given back", "lock", lock, "error", err)
 		}
 	}()
-	if _, err := s.read(ctx, name); !errors.Is(err, errPair) {
+	if _, err := s.read(ctx, s.issuer, name); !errors.Is(err, errPair) {
 		return nil
 	}
 	s.log.Warn("a half-written certificate is taken out of the storage", "host", name)
