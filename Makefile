@@ -5,17 +5,23 @@ BENCH ?= .
 BENCHCOUNT ?= 1
 PACKAGES ?= ./...
 TESTFLAGS ?=
+# The next Go, whose TLS has ML-DSA and MLKEM1024; what depends on it is tested by it.
+GONEXT ?= go1.27.3
 
 .NOTPARALLEL:
-.PHONY: build test gotest vet lint fmt fmt-check vuln peers bench-peers fuzz bench clean
+.PHONY: build test gotest gonext vet lint fmt fmt-check vuln peers bench-peers fuzz bench clean
 
 build:
 	go build -o pqgw ./cmd/pqgw
 
-test: peers vet fmt-check lint vuln gotest
+test: peers vet fmt-check lint vuln gotest gonext
 
 gotest:
 	go test -race -timeout 15m $(TESTFLAGS) $(PACKAGES)
+
+gonext:
+	GOTOOLCHAIN=$(GONEXT) go build -o /dev/null ./cmd/pqgw
+	GOTOOLCHAIN=$(GONEXT) go test ./handshake ./config ./kms/pqcert
 
 vet:
 	go vet ./...

@@ -6,8 +6,8 @@ import "fmt"
 func (c *checker) tls(s *TLS, path string) {
 	c.groups(s, path)
 	if s.MinVersion == TLS12 {
-		if s.PQ == PQRequire {
-			c.fail(join(path, "min_version"), "TLS 1.2 is never post-quantum, and pq is require", "drop min_version, or prefer")
+		if s.PQ.Required() {
+			c.fail(join(path, "min_version"), "TLS 1.2 is never post-quantum, and pq is "+string(s.PQ), "drop min_version, or prefer")
 		} else {
 			c.warn(join(path, "min_version"), "TLS 1.2 is never post-quantum: what such peers say can be recorded and read later", "")
 		}
@@ -47,7 +47,7 @@ func (c *checker) identity(s *TLS, path string) {
 	if s.MinVersion == TLS12 {
 		c.fail(join(path, "identity"), "needs TLS 1.3, and min_version is 1.2", "drop min_version")
 	}
-	if s.PQ != PQRequire && !c.failed(join(path, "pq")) {
+	if !s.PQ.Required() && !c.failed(join(path, "pq")) {
 		c.warn(join(path, "identity"), "the peer is proven against quantum computers, what is said to it is not: pq is "+string(s.PQ), "say pq: require")
 	}
 }
@@ -72,6 +72,8 @@ func (c *checker) groups(s *TLS, path string) {
 			c.fail(at, fmt.Sprintf("%s is given twice", g), "")
 		case s.PQ == PQRequire && !g.PostQuantum():
 			c.fail(at, fmt.Sprintf("%s is classical, and pq is require", g), "drop it, or prefer")
+		case s.PQ == PQCNSA2 && g != MLKEM1024 && g != SecP384r1MLKEM1024:
+			c.fail(at, fmt.Sprintf("%s is none of MLKEM1024 and SecP384r1MLKEM1024, and pq is cnsa2", g), "drop it, or require")
 		case s.PQ == PQOff && g.PostQuantum():
 			c.fail(at, fmt.Sprintf("%s is post-quantum, and pq is off", g), "drop it, or prefer")
 		}

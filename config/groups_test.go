@@ -13,3 +13,10 @@ func TestMLKEM1024NeedsANewerBuild(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestCNSA2NeedsANewerBuild(t *testing.T) {
+	_, _, err := Parse("f.yaml", []byte(aTLS("pq: cnsa2")), testOptions())
+	if err == nil || !strings.Contains(err.Error(), `tls.s.pq: unknown value "cnsa2"; it needs a build with Go 1.27 or later`) {
+		t.Errorf("%v", err)
+	}
+}

@@ -139,7 +139,7 @@ func (c *checker) signingServers(k *StoreCertificates, name, at string) {
 	s := c.tlsNamed(k.TLS, join(at, "tls"))
 	switch {
 	case s == nil:
-	case s.PQ != PQRequire && !c.failed(join("tls", k.TLS)):
+	case !s.PQ.Required() && !c.failed(join("tls", k.TLS)):
 		c.fail(join(at, "tls"), fmt.Sprintf("the settings %q do not have pq: require", k.TLS), "signing servers take nothing else")
 	case k.TLS == name || s.Certificates.KMS != nil && len(s.Certificates.KMS.Server) > 0:
 		c.fail(join(at, "tls"), fmt.Sprintf("the settings %q have a remote key themselves", k.TLS), "their key must be here: files, or a store of our own")

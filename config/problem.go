@@ -197,7 +197,7 @@ func (r *report) failErr(path string, err error) {
 	var unknown *unknownWord
 	if errors.As(err, &unknown) {
 		message, hint = fmt.Sprintf("unknown %s %q", unknown.what, unknown.word), suggest(unknown.word, unknown.known)
-		if unknown.word == string(MLKEM1024) {
+		if unknown.word == string(MLKEM1024) || unknown.word == string(PQCNSA2) {
 			hint = "it needs a build with Go 1.27 or later"
 		}
 	} else if m, h, ok := strings.Cut(message, "; "); ok {

@@ -155,6 +155,9 @@ func wordSchema(w word) *jsonschema.Schema {
 		values = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == string(MLKEM1024) })
 		values = append(append(values, string(MLKEM1024)), sortedKeys(groupAliases)...)
 	}
+	if _, isPQ := w.(PQ); isPQ && !slices.Contains(values, string(PQCNSA2)) {
+		values = append(slices.Clone(values), string(PQCNSA2)) // as above
+	}
 	s := &jsonschema.Schema{Type: "string"}
 	for _, v := range values {
 		s.Enum = append(s.Enum, v)

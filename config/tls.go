@@ -5,7 +5,7 @@ package config
 type TLS struct {
 	// Certificates to serve with; towards an upstream, the client certificate.
 	Certificates Certificates `yaml:"certificates"`
-	// PQ says what becomes of a peer without post-quantum key exchange: `require` refuses it, `prefer` serves it. `off` (upstreams only) offers no hybrid group, for peers behind middleboxes that drop long hellos.
+	// PQ says what becomes of a peer without post-quantum key exchange: `require` refuses it, `prefer` serves it. `off` (upstreams only) offers no hybrid group, for peers behind middleboxes that drop long hellos. `cnsa2` (builds with Go 1.27 or later) is `require` with MLKEM1024 or SecP384r1MLKEM1024 and certificates of ML-DSA-87 on both sides.
 	PQ PQ `yaml:"pq" default:"prefer"`
 	// MinVersion is the oldest TLS version that is spoken. TLS 1.2 is never post-quantum.
 	MinVersion TLSVersion `yaml:"min_version" default:"1.3"`
@@ -84,7 +84,11 @@ const (
 	PQRequire PQ = "require"
 	PQPrefer  PQ = "prefer"
 	PQOff     PQ = "off"
+	PQCNSA2   PQ = "cnsa2" // with Go 1.27 or later
 )
+
+// Required tells whether a peer without post-quantum key exchange is refused.
+func (p PQ) Required() bool { return p == PQRequire || p == PQCNSA2 }
 
 // TLSVersion is a version of TLS.
 type TLSVersion string
@@ -139,6 +143,8 @@ func (t *TLS) EffectiveGroups() []Group {
 	switch t.PQ {
 	case PQRequire:
 		return hybrids
+	case PQCNSA2:
+		return []Group{SecP384r1MLKEM1024, MLKEM1024}
 	case PQOff:
 		return classical
 	}

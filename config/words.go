@@ -8,7 +8,7 @@ import (
 // word is a string type with a closed set of values.
 type word interface{ values() []string }
 
-func (PQ) values() []string         { return []string{"require", "prefer", "off"} }
+func (PQ) values() []string         { return pqNames }
 func (TLSVersion) values() []string { return []string{"1.3", "1.2"} }
 func (ClientAuth) values() []string { return []string{"require", "optional"} }
 func (Engine) values() []string     { return []string{"auto", "portable"} }

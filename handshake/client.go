@@ -69,11 +69,15 @@ func NewClient(s ClientSettings) (*Client, error) {
 		CurvePreferences:   r.groups,
 		InsecureSkipVerify: s.Insecure, // #nosec G402 -- asked for by name
 	}}
+	c.base.VerifyConnection = c.rules.verify(true)
 	if src := s.Certificate; src != nil {
 		c.base.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			cert, err := src.Default(nil)
 			if cert == nil && err == nil {
 				cert = &tls.Certificate{}
+			}
+			if err == nil {
+				err = c.rules.ownCertificate(cert)
 			}
 			return cert, err
 		}

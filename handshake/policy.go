@@ -21,6 +21,10 @@ const (
 	// Off offers classical groups only; for upstreams behind middleboxes that
 	// cannot stand a long ClientHello.
 	Off
+	// CNSA2 is Require with what the suite of that name has for TLS: MLKEM1024 or
+	// SecP384r1MLKEM1024, and certificates of ML-DSA-87 on both sides. It needs a build with
+	// Go 1.27 or later. The cipher suite stays crypto/tls's to choose.
+	CNSA2
 )
 
 // String is the policy's name in the configuration.
@@ -32,6 +36,8 @@ func (p PQ) String() string {
 		return "require"
 	case Off:
 		return "off"
+	case CNSA2:
+		return "cnsa2"
 	}
 	return fmt.Sprintf("PQ(%d)", int(p))
 }
@@ -45,8 +51,13 @@ func ParsePQ(s string) (PQ, error) {
 		return Require, nil
 	case "off":
 		return Off, nil
+	case "cnsa2":
+		if !cnsa2Built {
+			return 0, errNoCNSA2()
+		}
+		return CNSA2, nil
 	}
-	return 0, fmt.Errorf("no post-quantum policy %q; there are prefer, require and off", s)
+	return 0, fmt.Errorf("no post-quantum policy %q; there are prefer, require, cnsa2 and off", s)
 }
 
 // ParseVersion reads a minimum TLS version, "1.2" or "1.3"; "" is 1.3.
@@ -85,6 +96,8 @@ func (p PQ) Groups() []tls.CurveID {
 		return slices.Clone(hybrids)
 	case Off:
 		return slices.Clone(classicals)
+	case CNSA2:
+		return slices.Clone(cnsa2Groups)
 	}
 	return append(slices.Clone(hybrids), classicals...)
 }
@@ -104,11 +117,14 @@ func resolve(pq PQ, groups []tls.CurveID, minVersion uint16) (rules, error) {
 		minVersion = tls.VersionTLS13
 	}
 	r := rules{pq: pq, min: minVersion}
+	if pq == CNSA2 && !cnsa2Built {
+		return r, &SettingsError{Field: "pq", Err: errNoCNSA2()}
+	}
 	if minVersion != tls.VersionTLS13 && minVersion != tls.VersionTLS12 {
 		return r, settingsError("min_version", "TLS version %#x is none of 1.2 and 1.3", minVersion)
 	}
-	if minVersion == tls.VersionTLS12 && pq == Require {
-		return r, settingsError("min_version", "1.2 is never post-quantum and contradicts pq: require")
+	if minVersion == tls.VersionTLS12 && pq.Required() {
+		return r, settingsError("min_version", "1.2 is never post-quantum and contradicts pq: %v", pq)
 	}
 	asked, err := pq.narrow(groups)
 	if err != nil {
@@ -129,6 +145,8 @@ func (p PQ) narrow(list []tls.CurveID) ([]tls.CurveID, error) {
 			return nil, settingsError("groups", "%s (%#x) is not a group that crypto/tls has", GroupName(g), uint16(g))
 		case p == Require && !PQGroup(g):
 			return nil, settingsError("groups", "%s is classical and contradicts pq: require", GroupName(g))
+		case p == CNSA2 && !slices.Contains(cnsa2Groups, g):
+			return nil, settingsError("groups", "%s is none of %s, which pq: cnsa2 has", GroupName(g), strings.Join(GroupNames(cnsa2Groups), " and "))
 		case p == Off && PQGroup(g):
 			return nil, settingsError("groups", "%s is post-quantum and contradicts pq: off", GroupName(g))
 		}

@@ -74,21 +74,6 @@ func TestGroupsInForceAreWhatThePolicySays(t *testing.T) {
 	}
 }
 
-// TestGroupsThatTheToolchainTookAwayAreNoticed is the silent loss of hybrids
-// by GODEBUG, which an explicit list of groups does not prevent.
-func TestGroupsThatTheToolchainTookAwayAreNoticed(t *testing.T) {
-	t.Setenv("GODEBUG", "tlsmlkem=0")
-	src, _ := selfSigned(t, "example.com")
-	srv := newServer(t, Settings{Sources: []Source{src}})
-	if got := srv.GroupsInForce(); slices.Contains(got, "X25519MLKEM768") || len(srv.Warnings()) != 1 {
-		t.Errorf("groups %v, warnings %q", got, srv.Warnings())
-	}
-	_, err := NewServer(Settings{Sources: []Source{src}, PQ: Require})
-	if err == nil || !strings.Contains(err.Error(), "GODEBUG") {
-		t.Errorf("require: %v", err)
-	}
-}
-
 func TestNamesAreReadAsTheyAreWritten(t *testing.T) {
 	for _, g := range known {
 		if got, err := ParseGroup(strings.ToLower(GroupName(g))); got != g || err != nil {

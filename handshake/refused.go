@@ -218,7 +218,7 @@ func classifyText(text string) Reason {
 
 // sharpen names the group reasons after the policy.
 func (r Reason) sharpen(pq PQ) Reason {
-	if r == NoSharedGroup && pq == Require {
+	if r == NoSharedGroup && pq.Required() {
 		return NoSharedPQGroup
 	}
 	return r

@@ -104,6 +104,7 @@ func (s *Server) newConfig(set Settings) *tls.Config {
 		ClientAuth:         set.ClientAuth,
 		GetCertificate:     s.certificate,
 		GetConfigForClient: s.sawHello,
+		VerifyConnection:   s.rules.verify(false),
 
 		GetEncryptedClientHelloKeys: s.echKeys,
 		SessionTicketsDisabled:      set.Tickets.Off,
@@ -355,6 +356,9 @@ func (s *Server) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 				break
 			}
 		}
+	}
+	if err == nil {
+		err = s.rules.ownCertificate(cert)
 	}
 	if err != nil {
 		return nil, &RefusedError{Reason: NoCertificate, SNI: hello.ServerName, PQ: s.rules.pq, Err: err}

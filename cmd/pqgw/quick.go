@@ -7,6 +7,7 @@ import (
 
 	"github.com/hanzoai/pqgw"
 	"github.com/hanzoai/pqgw/config"
+	"github.com/hanzoai/pqgw/handshake"
 )
 
 // quick are the flags of the commands that run without a file: a listener, a
@@ -72,7 +73,12 @@ func (q *quick) run(cmd *cobra.Command, t *config.Tree, started func(*pqgw.Serve
 
 // policyFlag checks the value of --pq.
 func policyFlag(pq string) (config.PQ, error) {
-	if p := config.PQ(pq); p == config.PQRequire || p == config.PQPrefer {
+	p := config.PQ(pq)
+	if p == config.PQCNSA2 {
+		_, err := handshake.ParsePQ(pq) // this build may not have it
+		return p, withCode(exitUsage, err)
+	}
+	if p == config.PQRequire || p == config.PQPrefer {
 		return p, nil
 	}
 	return "", withCode(exitUsage, fmt.Errorf("--pq is require or prefer, not %q", pq))

@@ -56,7 +56,7 @@ func NewClient(s ClientSettings) (*Client, error) {
 	switch {
 	case len(s.Servers) == 0:
 		return nil, errors.New("no signing server is given")
-	case s.TLS == nil || s.TLS.PQ() != handshake.Require:
+	case s.TLS == nil || !s.TLS.PQ().Required():
 		return nil, errors.New("signing servers are asked over post-quantum TLS only: pq must be require")
 	}
 	if s.Timeout <= 0 {
