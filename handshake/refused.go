@@ -23,6 +23,9 @@ type RefusedError struct {
 	SNI      string // name that the client asked for, if it came so far
 	JA4      string // kind of client, see [JA4], if it came so far and was foreseen to fail
 	Upstream bool   // we were the client
+	// ALPN and Groups are what the client offered, where that was foreseen to fail.
+	ALPN     []string
+	Groups   []tls.CurveID
 	Identity bool   // TLS was agreed on; the proof of an identity failed
 	PQ       PQ     // policy in force
 	Err      error  // what crypto/tls or the network said; may be nil

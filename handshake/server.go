@@ -174,6 +174,8 @@ type attempt struct {
 	stream   bool // TLS over a byte stream, not QUIC
 	sni, ja4 string
 	foreseen Reason
+	alpn     []string // offered, where a refusal is foreseen
+	groups   []tls.CurveID
 }
 
 type attemptKey struct{}
@@ -258,6 +260,7 @@ func (s *Server) Refuse(ctx context.Context, err error) *RefusedError {
 	var foreseen Reason
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
 		e.SNI, e.JA4, foreseen = a.sni, a.ja4, a.foreseen
+		e.ALPN, e.Groups = a.alpn, a.groups
 	}
 	e.Reason = classify(err, false, foreseen).sharpen(s.rules.pq)
 	return e
@@ -277,6 +280,9 @@ func (s *Server) sawHello(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 				return c, nil
 			}
 			a.sni, a.foreseen = hello.ServerName, reason
+			if reason != "" {
+				a.alpn, a.groups = hello.SupportedProtos, hello.SupportedCurves
+			}
 			if reason != "" || !s.canBePQ(hello) {
 				a.ja4 = JA4(hello)
 			}

@@ -165,6 +165,7 @@ func (l *Listener) handshakeRefused(err error, info *exchange.Conn) {
 	var refused *handshake.RefusedError
 	if errors.As(err, &refused) {
 		r.Reason, r.SNI = refused.Reason, refused.SNI
+		r.ALPN, r.Groups = refused.ALPN, refused.Groups
 	}
 	l.series.HandshakeRefused(r.Reason)
 	l.log.Load().Handshake(&r)

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"crypto/tls"
 	"net/http"
 	"slices"
 	"strings"
@@ -110,5 +111,20 @@ func TestClientCannotClaimToBePostQuantum(t *testing.T) {
 	}
 	if v := seen.Values("X-Pq-Group"); slices.Contains(v, "X25519MLKEM768") || len(v) > 1 {
 		t.Errorf("the origin saw X-PQ-Group %q from a connection in the clear", v)
+	}
+}
+
+func TestARefusedHandshakeIsLoggedWithWhatWasOffered(t *testing.T) {
+	f := NewFront(t, FrontOptions{PQ: "require", Routes: To(NewOrigin(t, false, nil).URL)})
+	conn, err := tls.Dial("tcp", f.Addr, &tls.Config{
+		InsecureSkipVerify: true, NextProtos: []string{"h2"}, CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256},
+	})
+	if err == nil {
+		_ = conn.Close()
+		t.Fatal("a classical client was let in")
+	}
+	line := f.Stdout.AwaitText(t, `"error":"no_shared_pq_group"`)
+	if want := `"alpn_offered":["h2"],"groups_offered":["X25519","P-256"]`; !strings.Contains(line, want) {
+		t.Errorf("%s\nlacks %s", line, want)
 	}
 }
