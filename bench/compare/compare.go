@@ -24,7 +24,7 @@ import (
 
 // Bench is what `bench compare` runs.
 var Bench = bench.Bench{
-	Name: "compare", Title: "How we stand beside nginx, HAProxy and Caddy", Order: 50,
+	Name: "compare", Title: "How we stand beside nginx, HAProxy and Caddy", Order: 60,
 	Quick: 40 * time.Second, Full: 10 * time.Minute, Run: run,
 }
 

@@ -22,8 +22,15 @@ func invoke(t *testing.T, args ...string) (stdout, stderr string, code int) {
 
 func TestLinkRefusesWhatCannotBe(t *testing.T) {
 	for _, args := range [][]string{
-		{"--rate", "fast"}, {"--links", "3"}, {"--hosts", "1"}, {"--mtu", "1"}, {"--rtt", "5m"}, {"--shaper", "netem"},
-		{"--name", "../x"}, {"--congestion", "a b"}, {"--output", "xml"},
+		{"--rate", "fast"},
+		{"--links", "3"},
+		{"--hosts", "1"},
+		{"--mtu", "1"},
+		{"--rtt", "5m"},
+		{"--shaper", "netem"},
+		{"--name", "../x"},
+		{"--congestion", "a b"},
+		{"--output", "xml"},
 	} {
 		if out, errs, code := invoke(t, append([]string{"bench", "link", "up"}, args...)...); code != exitUsage || out != "" || errs == "" {
 			t.Errorf("%v: code %d, %q, %q", args, code, out, errs)
