@@ -3,6 +3,7 @@ package pqgw
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/hanzoai/pqgw/config"
@@ -50,15 +51,22 @@ func (s *Server) reload() error {
 		}
 		st.sources.closeBut(old.sources)
 	}
-	if err := s.moveAdmin(loaded.Tree); err != nil {
+	log, err := s.nextLog(loaded.Tree)
+	if err != nil {
 		undo()
 		return err
 	}
-	if err := s.gateway.Swap(loaded.Tree); err != nil {
+	if err = s.moveAdmin(loaded.Tree); err == nil {
+		err = s.gateway.Swap(loaded.Tree)
+	}
+	if err != nil {
 		undo()
+		if log != s.log {
+			_ = log.Close()
+		}
 		return err
 	}
-	s.moveLog(loaded.Tree)
+	s.moveLog(loaded.Tree, log)
 	s.enforce(old, st)
 	s.announce(st)
 	return nil
@@ -120,14 +128,22 @@ func (s *Server) moveAdmin(t *config.Tree) error {
 	return nil
 }
 
-// moveLog opens another access log; when it cannot, the old one goes on.
-func (s *Server) moveLog(t *config.Tree) {
+// nextLog opens the access log of another configuration, or gives the one that is open
+// where it stays.
+func (s *Server) nextLog(t *config.Tree) (*telemetry.AccessLog, error) {
 	if t.AccessLog == s.logTarget {
-		return
+		return s.log, nil
 	}
 	l, err := telemetry.OpenAccessLog(string(t.AccessLog), s.logger)
 	if err != nil {
-		s.logger.Error("the new access log cannot be opened; the old one goes on", "error", err)
+		return nil, fmt.Errorf("access log: %w", err)
+	}
+	return l, nil
+}
+
+// moveLog lets what ends from now on be written to another log.
+func (s *Server) moveLog(t *config.Tree, l *telemetry.AccessLog) {
+	if t.AccessLog == s.logTarget {
 		return
 	}
 	old := s.log

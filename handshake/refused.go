@@ -26,9 +26,9 @@ type RefusedError struct {
 	// ALPN and Groups are what the client offered, where that was foreseen to fail.
 	ALPN     []string
 	Groups   []tls.CurveID
-	Identity bool   // TLS was agreed on; the proof of an identity failed
-	PQ       PQ     // policy in force
-	Err      error  // what crypto/tls or the network said; may be nil
+	Identity bool  // TLS was agreed on; the proof of an identity failed
+	PQ       PQ    // policy in force
+	Err      error // what crypto/tls or the network said; may be nil
 }
 
 // Error says the reason, the policy, and what the layer below said.

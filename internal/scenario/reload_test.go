@@ -105,6 +105,19 @@ func TestBadConfigurationIsNotTakenOnReload(t *testing.T) {
 	}
 }
 
+func TestALogThatCannotBeOpenedIsNotTakenOnReload(t *testing.T) {
+	f := NewFront(t, generation(NewOrigin(t, false, nil), 1))
+	good := f.Config(generation(NewOrigin(t, false, nil), 2))
+	f.WriteConfig(t, "access_log: /nowhere/at/all/access.log\n"+good)
+	status, body := f.Admin(t, http.MethodPost, "/reload")
+	if status != http.StatusUnprocessableEntity || !strings.Contains(body, "access log") {
+		t.Errorf("POST /reload: %d %s; want 422 and the log", status, body)
+	}
+	if _, header, err := Get(f.CA.Client(t, false), f.URL); err != nil || header.Get("X-Generation") != "1" {
+		t.Errorf("after it: generation %q, error %v; want 1", header.Get("X-Generation"), err)
+	}
+}
+
 // target is a way to reach a front, with a client of its own.
 type target struct {
 	client *http.Client
