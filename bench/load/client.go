@@ -31,6 +31,14 @@ type Work struct {
 	Size      int         `json:"size"` // bytes of the bodies
 	Upload    bool        `json:"upload"`
 	Workers   int         `json:"workers"` // requests at a time
+	Call      *Call       `json:"call,omitempty"`
+}
+
+// Call is a request to be sent in place of those for bodies of a size.
+type Call struct {
+	Path   string `json:"path"`
+	Body   []byte `json:"body"`   // sent by POST
+	Answer []byte `json:"answer"` // that every answer is compared with
 }
 
 // perShared is how many requests run at a time on a connection that can carry

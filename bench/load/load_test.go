@@ -23,7 +23,7 @@ func ends(t *testing.T) (addrs map[string]string, w Work) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addrs, end, err := OriginSettings{Host: "127.0.0.1", Identity: id, Group: tls.X25519MLKEM768}.listen()
+	addrs, end, err := OriginSettings{Host: "127.0.0.1", Identity: id, Group: tls.X25519MLKEM768}.Listen(handler{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func openOrigin(_ context.Context, settings json.RawMessage) (map[string]bench.V
 	if err := json.Unmarshal(settings, &s); err != nil {
 		return nil, nil, err
 	}
-	addrs, end, err := s.listen()
+	addrs, end, err := s.Listen(handler{})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,8 +69,9 @@ func openOrigin(_ context.Context, settings json.RawMessage) (map[string]bench.V
 	}, end, nil
 }
 
-// listen serves every transport that there is.
-func (s OriginSettings) listen() (addrs map[string]string, end func(), err error) {
+// Listen serves every transport that there is by a handler, in this process,
+// until end is called. addrs are by name as Origin.Addrs are.
+func (s OriginSettings) Listen(h exchange.Handler) (addrs map[string]string, end func(), err error) {
 	watch := deadline.New()
 	ends := []func(){watch.Close}
 	end = func() {
@@ -87,7 +88,7 @@ func (s OriginSettings) listen() (addrs map[string]string, end func(), err error
 		name      string
 		protocols []string
 	}{{"clear", []string{transports.H1}}, {"zap", []string{transports.ZAP}}, {"tls", []string{transports.H1, transports.H2, transports.H3, transports.ZAP}}} {
-		settings, err := s.settings(l.protocols, l.name == "tls")
+		settings, err := s.settings(h, l.protocols, l.name == "tls")
 		if err != nil {
 			end()
 			return nil, nil, err
@@ -111,9 +112,9 @@ func (s OriginSettings) listen() (addrs map[string]string, end func(), err error
 	return addrs, end, nil
 }
 
-func (s OriginSettings) settings(protocols []string, secure bool) (transports.Settings, error) {
+func (s OriginSettings) settings(h exchange.Handler, protocols []string, secure bool) (transports.Settings, error) {
 	out := transports.Settings{
-		Protocols: protocols, Handler: handler{}, Limits: originLimits, HandshakeTimeout: 10 * time.Second,
+		Protocols: protocols, Handler: h, Limits: originLimits, HandshakeTimeout: 10 * time.Second,
 		HeadTimeout: time.Minute, IdleTimeout: 10 * time.Minute, StreamIdle: time.Minute, Streams: 1000,
 	}
 	if !secure {

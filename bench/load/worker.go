@@ -1,8 +1,10 @@
 package load
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 
 	"github.com/hanzoai/pqgw/bench/identity"
@@ -17,6 +19,7 @@ type worker struct {
 	body *exchange.Bytes // nil for downloads
 	path []byte
 	want int64 // bytes of the answer
+	got  []byte
 }
 
 func newWorker(c exchange.ClientConn, w Work) *worker {
@@ -24,6 +27,9 @@ func newWorker(c exchange.ClientConn, w Work) *worker {
 	if w.Upload {
 		k.body = exchange.NewBytes(pattern[:w.Size])
 		k.want = int64(len(strconv.Itoa(w.Size)))
+	}
+	if w.Call != nil {
+		k.path, k.body, k.want = []byte(w.Call.Path), exchange.NewBytes(w.Call.Body), int64(len(w.Call.Answer))
 	}
 	return k
 }
@@ -54,6 +60,9 @@ func (k *worker) exchange(call exchange.Call, compare bool) error {
 	if err := call.ReadHead(h); err != nil {
 		return fmt.Errorf("read the answer: %w", err)
 	}
+	if k.work.Call != nil {
+		return k.checkCall(h.Status, call.Body())
+	}
 	// What an upload is answered with is not cut from the pattern.
 	n, err := drain(call.Body(), compare && !k.work.Upload)
 	if err != nil {
@@ -65,13 +74,32 @@ func (k *worker) exchange(call exchange.Call, compare bool) error {
 	return nil
 }
 
+// checkCall compares an answer with the one that must come.
+func (k *worker) checkCall(status int, body exchange.Source) error {
+	k.got = k.got[:0]
+	for body != nil {
+		piece, err := body.Next()
+		k.got = append(k.got, piece...)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read the answer: %w", err)
+		}
+	}
+	if status != 200 || !bytes.Equal(k.got, k.work.Call.Answer) {
+		return fmt.Errorf("status %d, %w: %.100q", status, errDiffers, k.got)
+	}
+	return nil
+}
+
 func (k *worker) send(call exchange.Call, compare bool) error {
 	q := &k.x.Request
 	q.Reset(nil)
 	q.Length = -1
 	q.SetMethod(methodGet)
 	q.SetTarget(k.path)
-	if compare {
+	if compare && k.work.Call == nil {
 		q.SetTarget([]byte(Path(k.work.Size) + verify))
 	}
 	q.SetAuthority(authority)
@@ -81,7 +109,7 @@ func (k *worker) send(call exchange.Call, compare bool) error {
 		return call.Send(&k.x, nil, timeouts)
 	}
 	q.SetMethod(methodPost)
-	q.Length = int64(k.work.Size)
 	k.body.Rewind()
+	q.Length = k.body.Length()
 	return call.Send(&k.x, k.body, timeouts)
 }
