@@ -145,9 +145,12 @@ func (c *Conn) readBody(p []byte) (int, error) {
 		_ = c.s.Sock.SetDeadline(time.Now().Add(lingerTime))
 		return n, exchange.RefuseSlowBody
 	}
-	if isTimeout(err) && c.draining.Load() && !c.gone.Load() {
+	if isTimeout(err) && c.draining.Load() {
+		// Other reasons are noted before they interrupt: looked at behind this, none is lost.
 		_ = c.s.Sock.SetReadDeadline(time.Time{})
-		return c.s.Read(p)
+		if !c.gone.Load() && !c.body.closed.Load() && !c.entry.Expired() {
+			return c.s.Read(p)
+		}
 	}
 	return n, err
 }

@@ -426,3 +426,36 @@ func TestDrainingLetsTheRequestUnderWayEnd(t *testing.T) {
 		}
 	})
 }
+
+// An answer given early ends the wait for the body, also while draining.
+func TestClosingABodyEndsItsReadingWhileDraining(t *testing.T) {
+	eachMode(t, func(t *testing.T, m mode) {
+		reading, draining := make(chan struct{}), make(chan struct{})
+		s := start(t, m, func(x *exchange.Exchange) {
+			body, ended := x.Body, make(chan struct{})
+			go func() {
+				defer close(ended)
+				close(reading)
+				_, _ = io.Copy(io.Discard, readerOf{body})
+			}()
+			<-draining
+			body.Close(errNoAnswer)
+			select {
+			case <-ended:
+			case <-time.After(10 * time.Second):
+				t.Error("the reader still waits")
+			}
+			x.Response.Reset(nil)
+			x.Response.Status = 403
+			_ = x.Responder.Respond(&x.Response, nil)
+		}, nil)
+		c := s.dial()
+		send := streamed(t, []string{"abc"}, nil)
+		_, _ = c.Write(send[:len(send)-1])
+		<-reading
+		time.Sleep(50 * time.Millisecond) // for the reader to wait
+		s.each(func(c *Conn) { c.Shutdown() })
+		close(draining)
+		_, _ = io.Copy(io.Discard, c)
+	})
+}
