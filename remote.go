@@ -2,10 +2,12 @@ package pqgw
 
 import (
 	"fmt"
+	"net/url"
 
 	"github.com/hanzoai/pqgw/config"
 	"github.com/hanzoai/pqgw/handshake"
 	"github.com/hanzoai/pqgw/handshake/remotesign"
+	"github.com/hanzoai/pqgw/handshake/transit"
 )
 
 // remoteKey tells which sources are the same: those of the same servers, asked by the
@@ -19,18 +21,18 @@ type remoteKey struct {
 // sources of the TLS settings that it asks by must be there.
 func (s *Server) loadRemote(t *config.Tree, cfg *config.TLS, all, old *sources) error {
 	k := cfg.Certificates.KMS
-	if k == nil || len(k.Server) == 0 {
+	if k == nil || len(k.Server) == 0 && k.Vault == "" {
 		return nil
 	}
 	asking := t.TLS[k.TLS]
 	made := remoteKey{*k, asking}
 	src := old.like(made)
 	if src == nil {
-		side, err := clientSide(asking, all, []string{remotesign.ALPN})
+		signers, err := s.signers(t, k, asking, all)
 		if err != nil {
-			return fmt.Errorf("tls %s: %w", k.TLS, err)
+			return err
 		}
-		if src, err = s.remoteSource(k, side, t); err != nil {
+		if src, err = s.remoteSource(k, signers); err != nil {
 			return err
 		}
 	}
@@ -38,15 +40,36 @@ func (s *Server) loadRemote(t *config.Tree, cfg *config.TLS, all, old *sources) 
 	return nil
 }
 
-func (s *Server) remoteSource(k *config.StoreCertificates, side *handshake.Client, t *config.Tree) (handshake.Source, error) {
-	set := remotesign.ClientSettings{TLS: side, Timeout: t.Limits.HandshakeTimeout, Observe: s.metrics.RemoteSign(k.Key)}
+// signers are those who have the key.
+func (s *Server) signers(t *config.Tree, k *config.StoreCertificates, asking *config.TLS, all *sources) (remotesign.Signers, error) {
+	observe := s.metrics.RemoteSign(k.Key)
+	if k.Vault != "" {
+		set := transit.Settings{Address: k.Vault, Mount: k.Mount, TokenFile: string(k.Token), Timeout: t.Limits.HandshakeTimeout, Observe: observe}
+		if asking != nil {
+			side, err := clientSide(asking, all, []string{"http/1.1"})
+			if err != nil {
+				return nil, fmt.Errorf("tls %s: %w", k.TLS, err)
+			}
+			u, err := url.Parse(k.Vault)
+			if err != nil {
+				return nil, err
+			}
+			set.TLS = side.Config(u.Host)
+		}
+		return transit.New(set)
+	}
+	side, err := clientSide(asking, all, []string{remotesign.ALPN})
+	if err != nil {
+		return nil, fmt.Errorf("tls %s: %w", k.TLS, err)
+	}
+	set := remotesign.ClientSettings{TLS: side, Timeout: t.Limits.HandshakeTimeout, Observe: observe}
 	for _, e := range k.Server {
 		set.Servers = append(set.Servers, e.Address.Addr)
 	}
-	c, err := remotesign.NewClient(set)
-	if err != nil {
-		return nil, err
-	}
+	return remotesign.NewClient(set)
+}
+
+func (s *Server) remoteSource(k *config.StoreCertificates, c remotesign.Signers) (handshake.Source, error) {
 	src, err := remotesign.NewSource(c, remotesign.SourceSettings{Key: k.Key, Chain: string(k.Cert), OnReload: func(err error) {
 		if err != nil {
 			s.logger.Error("remote key", "error", err)

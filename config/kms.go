@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"time"
 )
 
@@ -54,11 +56,17 @@ type StoreCertificates struct {
 	Store []string `yaml:"store" one:"true"`
 	// Server are signing servers, each zap-rpc+tls://host:port, which sign by Key; one that answers is enough.
 	Server []Endpoint `yaml:"server" one:"true"`
-	// Key is the name of the key at the signing servers.
+	// Vault is the URL of a HashiCorp Vault, or what speaks its API, whose Transit engine signs by Key.
+	Vault string `yaml:"vault"`
+	// Mount is the path of the Transit engine.
+	Mount string `yaml:"mount" default:"transit"`
+	// Token is the file of the token for it, read for each signature.
+	Token File `yaml:"token"`
+	// Key is the name of the key at the signing servers, or in the engine.
 	Key string `yaml:"key"`
 	// Cert is the PEM file of the certificate for that key: the leaf first, then intermediates. It is read again when it changes.
 	Cert File `yaml:"cert"`
-	// TLS names the settings under `tls` to ask the signing servers by: pq require, and the certificate that their list knows us by.
+	// TLS names the settings under `tls` to ask by. For signing servers: pq require, and the certificate that their list knows us by. For Vault it may be left out where the system knows its CA.
 	TLS string `yaml:"tls"`
 }
 
@@ -108,18 +116,47 @@ func (c *checker) storeCertificates(k *StoreCertificates, name, at string) {
 	if k == nil || c.failedBelow(at) {
 		return
 	}
-	remote := len(k.Server) > 0
-	switch {
-	case remote == (len(k.Store) > 0):
-		c.fail(at, "needs either store, entries of our own, or server, those who sign for us", "")
-		return
-	case !remote && (k.Key != "" || k.Cert != "" || k.TLS != ""):
-		c.fail(at, "key, cert and tls go with server", "")
-	case !remote && c.tree.KMS == nil:
-		c.fail(at, "there is no store", "add kms: {dir, master} at the top")
-	case remote:
-		c.signingServers(k, name, at)
+	kinds := 0
+	for _, given := range []bool{len(k.Store) > 0, len(k.Server) > 0, k.Vault != ""} {
+		if given {
+			kinds++
+		}
 	}
+	switch {
+	case kinds != 1:
+		c.fail(at, "needs one of store, entries of our own, server, those who sign for us, and vault", "")
+	case len(k.Server) > 0:
+		c.signingServers(k, name, at)
+	case k.Vault != "":
+		c.vault(k, name, at)
+	case k.Key != "" || k.Cert != "" || k.TLS != "" || k.Token != "":
+		c.fail(at, "key, cert, tls and token go with server or vault", "")
+	case c.tree.KMS == nil:
+		c.fail(at, "there is no store", "add kms: {dir, master} at the top")
+	}
+}
+
+// vault checks what asking a Transit engine needs.
+func (c *checker) vault(k *StoreCertificates, name, at string) {
+	u, err := url.Parse(k.Vault)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" {
+		c.fail(join(at, "vault"), fmt.Sprintf("%q is not a URL as https://vault:8200 is", k.Vault), "")
+	} else if u.Scheme == "http" && !isLoopback(u.Hostname()) {
+		c.warn(join(at, "vault"), "the token and all signatures go in the clear to another machine", "write https://")
+	}
+	for _, f := range []struct{ key, value string }{{"key", k.Key}, {"cert", string(k.Cert)}, {"token", string(k.Token)}} {
+		if f.value == "" {
+			c.fail(join(at, f.key), "is missing", "vault needs key, cert and token")
+		}
+	}
+	if k.TLS != "" {
+		c.askingTLS(k, name, join(at, "tls"))
+	}
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func (c *checker) signingServers(k *StoreCertificates, name, at string) {
@@ -136,12 +173,22 @@ func (c *checker) signingServers(k *StoreCertificates, name, at string) {
 	if k.TLS == "" {
 		return
 	}
-	s := c.tlsNamed(k.TLS, join(at, "tls"))
-	switch {
-	case s == nil:
-	case !s.PQ.Required() && !c.failed(join("tls", k.TLS)):
+	s := c.askingTLS(k, name, join(at, "tls"))
+	if s != nil && !s.PQ.Required() && !c.failed(join("tls", k.TLS)) {
 		c.fail(join(at, "tls"), fmt.Sprintf("the settings %q do not have pq: require", k.TLS), "signing servers take nothing else")
-	case k.TLS == name || s.Certificates.KMS != nil && len(s.Certificates.KMS.Server) > 0:
-		c.fail(join(at, "tls"), fmt.Sprintf("the settings %q have a remote key themselves", k.TLS), "their key must be here: files, or a store of our own")
 	}
+}
+
+// askingTLS are the settings that a remote key is asked for by; they cannot have
+// one themselves.
+func (c *checker) askingTLS(k *StoreCertificates, name, at string) *TLS {
+	s := c.tlsNamed(k.TLS, at)
+	if s == nil {
+		return nil
+	}
+	other := s.Certificates.KMS
+	if k.TLS == name || other != nil && (len(other.Server) > 0 || other.Vault != "") {
+		c.fail(at, fmt.Sprintf("the settings %q have a remote key themselves", k.TLS), "their key must be here: files, or a store of our own")
+	}
+	return s
 }

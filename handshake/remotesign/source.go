@@ -16,10 +16,21 @@ import (
 	"time"
 
 	"github.com/hanzoai/pqgw/handshake"
+	"github.com/hanzoai/pqgw/kms"
 )
 
 // poll bounds how long a chain that was put goes unnoticed.
 const poll = 5 * time.Second
+
+// Signers have keys elsewhere: a [Client], or that of another service.
+type Signers interface {
+	// Public asks for the public half of a key.
+	Public(ctx context.Context, name string) (crypto.PublicKey, error)
+	// SignerOf gives a signer for a public key that is known already.
+	SignerOf(name, purpose string, public crypto.PublicKey) (kms.Signer, error)
+	// Close ends calls and connections.
+	Close() error
+}
 
 // SourceSettings are a certificate whose key is elsewhere.
 type SourceSettings struct {
@@ -39,7 +50,7 @@ type SourceSettings struct {
 type Source struct {
 	handshake.Set // as served
 	asClient      handshake.Set
-	client        *Client
+	client        Signers
 	settings      SourceSettings
 	digest        [sha256.Size]byte
 	leaf          *x509.Certificate
@@ -50,7 +61,7 @@ type Source struct {
 
 // NewSource reads the chain and looks after its file in a goroutine that Close
 // ends. The client is closed with it. The servers need not be up.
-func NewSource(client *Client, s SourceSettings) (*Source, error) {
+func NewSource(client Signers, s SourceSettings) (*Source, error) {
 	src := &Source{client: client, settings: s}
 	src.Kind, src.asClient.Kind = "remote", "remote"
 	if _, err := src.load(); err != nil {
