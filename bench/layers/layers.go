@@ -84,6 +84,7 @@ func run(ctx context.Context, s *bench.Session) error {
 	if err != nil {
 		return err
 	}
+	addDifferences(data)
 	s.Table(waterfall(data))
 	return nil
 }

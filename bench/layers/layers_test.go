@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"math"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -35,6 +36,14 @@ func TestEveryLayerAnswersTheSame(t *testing.T) {
 		if len(c.Values(Median)) != 2 {
 			t.Errorf("%s has no times", c.Name)
 		}
+	}
+	sum := 0.0
+	for _, y := range chain {
+		sum += bench.Median(d.Experiment("layers").Find(map[string]string{"layer": y.name}).Values(added))
+	}
+	whole := d.Experiment("layers").Find(map[string]string{"layer": "+ upstream"}).Values(ServerCPU)
+	if math.Abs(sum-bench.Median(whole)) > bench.Median(whole)/100 { // of two rounds the median is the mean
+		t.Errorf("the layers add up to %.2f, and the whole takes %v", sum, whole)
 	}
 	if rows := d.Tables[0].Rows; len(rows) != len(chain)+3 || rows[len(chain)+1][0] != "unexplained" {
 		t.Errorf("%v", rows)
