@@ -177,7 +177,7 @@ func (e *Endpoint) dial(d exchange.Dialer, limit time.Duration) {
 func (e *Endpoint) connected(conn exchange.ClientConn) {
 	e.health.succeeded()
 	info := conn.Info()
-	c := &Conn{ClientConn: conn, Endpoint: e, shared: info.Protocol != exchange.HTTP1, used: time.Now()}
+	c := &Conn{ClientConn: conn, Endpoint: e, shared: multiplexes(conn), used: time.Now()}
 	if info.Secure {
 		c.Group = info.Facts.Group
 		e.lastTLS = c.Group
@@ -204,6 +204,16 @@ func (e *Endpoint) connected(conn exchange.ClientConn) {
 	case !c.shared:
 		e.idle = append(e.idle, c)
 	}
+}
+
+// multiplexes tells whether a connection carries several calls: by its protocol, or, ZAP over
+// QUIC, by what it says. ZAP over TCP carries one, as HTTP/1 does.
+func multiplexes(c exchange.ClientConn) bool {
+	switch c.Info().Protocol {
+	case exchange.HTTP2, exchange.HTTP3:
+		return true
+	}
+	return c.Capacity() > 1
 }
 
 // refused notes a dial that failed and tells who waited for it: the first,
