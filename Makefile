@@ -17,7 +17,7 @@ build:
 test: peers vet fmt-check lint vuln gotest gonext
 
 gotest:
-	go test -race -timeout 15m $(TESTFLAGS) $(PACKAGES)
+	scripts/gotest.sh -race -timeout 15m $(TESTFLAGS) $(PACKAGES)
 
 gonext:
 	GOTOOLCHAIN=$(GONEXT) go build -o /dev/null ./cmd/pqgw
