@@ -16,8 +16,7 @@ import (
 func (s *Server) build(loaded *Loaded, old *state) (*state, error) {
 	t := loaded.Tree
 	st := &state{loaded: loaded, at: time.Now(), listeners: map[listenerKey]*running{}}
-	s.version++
-	st.version = s.version
+	st.version = s.version + 1
 	var before *sources
 	if old != nil {
 		before = old.sources

@@ -141,9 +141,10 @@ func (s *Server) start() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	if err := s.openAdmin(t); err != nil {
+	if s.admin, err = s.serveAdmin(t); err != nil {
 		return err
 	}
+	s.adminAt, s.version = adminAddress(t), st.version
 	for _, l := range st.listeners {
 		l.Serve()
 	}
@@ -189,9 +190,18 @@ func (s *Server) openLog(t *config.Tree) error {
 	return nil
 }
 
-func (s *Server) openAdmin(t *config.Tree) error {
+// adminAddress is the zero Address where there is no admin page.
+func adminAddress(t *config.Tree) config.Address {
 	if t.Admin == nil {
-		return nil
+		return config.Address{}
+	}
+	return t.Admin.Address
+}
+
+// serveAdmin opens the admin page of a configuration, nil where it has none.
+func (s *Server) serveAdmin(t *config.Tree) (*telemetry.AdminServer, error) {
+	if t.Admin == nil {
+		return nil, nil //nolint:nilnil // none is no fault
 	}
 	a := &telemetry.Admin{
 		Metrics: s.metrics.Handler(),
@@ -203,10 +213,9 @@ func (s *Server) openAdmin(t *config.Tree) error {
 	}
 	srv, err := telemetry.ServeAdmin(t.Admin.Address.String(), a, s.logger)
 	if err != nil {
-		return &transports.BindError{Listener: "admin", Address: t.Admin.Address.String(), Err: err}
+		return nil, &transports.BindError{Listener: "admin", Address: t.Admin.Address.String(), Err: err}
 	}
-	s.admin, s.adminAt = srv, t.Admin.Address
-	return nil
+	return srv, nil
 }
 
 // ReopenLogs opens the access log's file anew, after it was moved away.

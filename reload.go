@@ -56,8 +56,11 @@ func (s *Server) reload() error {
 		undo()
 		return err
 	}
-	if err = s.moveAdmin(loaded.Tree); err == nil {
-		err = s.gateway.Swap(loaded.Tree)
+	admin, err := s.nextAdmin(loaded.Tree)
+	if err == nil {
+		if err = s.gateway.Swap(loaded.Tree); err != nil && admin != s.admin && admin != nil {
+			_ = admin.Close(context.Background())
+		}
 	}
 	if err != nil {
 		undo()
@@ -66,6 +69,8 @@ func (s *Server) reload() error {
 		}
 		return err
 	}
+	s.version = st.version
+	s.moveAdmin(loaded.Tree, admin)
 	s.moveLog(loaded.Tree, log)
 	s.enforce(old, st)
 	s.announce(st)
@@ -101,31 +106,28 @@ func (s *Server) enforce(old, st *state) {
 	old.sources.closeBut(st.sources)
 }
 
-// moveAdmin opens the admin page at another address before the old one closes.
-func (s *Server) moveAdmin(t *config.Tree) error {
-	at := config.Address{}
-	if t.Admin != nil {
-		at = t.Admin.Address
+// nextAdmin opens the admin page of another configuration beside the one that is open, or gives
+// that one where it stays.
+func (s *Server) nextAdmin(t *config.Tree) (*telemetry.AdminServer, error) {
+	if adminAddress(t) == s.adminAt {
+		return s.admin, nil
 	}
-	if at == s.adminAt {
-		return nil
-	}
+	return s.serveAdmin(t)
+}
+
+// moveAdmin lets another admin page take over.
+func (s *Server) moveAdmin(t *config.Tree, next *telemetry.AdminServer) {
 	old := s.admin
-	s.admin = nil
-	if err := s.openAdmin(t); err != nil {
-		s.admin = old
-		return err
+	s.admin, s.adminAt = next, adminAddress(t)
+	if old == nil || old == next {
+		return
 	}
-	s.adminAt = at
-	if old != nil {
-		// The call that asked for the reload may be one of its own.
-		s.retiring.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-			defer cancel()
-			_ = old.Close(ctx)
-		})
-	}
-	return nil
+	// The call that asked for the reload may be one of its own.
+	s.retiring.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = old.Close(ctx)
+	})
 }
 
 // nextLog opens the access log of another configuration, or gives the one that is open
