@@ -66,7 +66,7 @@ func TestEveryTransportCarriesTheSameBytes(t *testing.T) {
 }
 
 func TestOtherBytesAreSeen(t *testing.T) {
-	body := bytes.Clone(pattern[:4<<10])
+	body := bytes.Clone(pattern()[:4<<10])
 	if n, err := drain(exchange.NewBytes(body), true); n != 4<<10 || err != nil {
 		t.Errorf("the pattern: %d bytes, %v", n, err)
 	}

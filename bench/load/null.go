@@ -91,5 +91,5 @@ func canned(request []byte) []byte {
 		return nil
 	}
 	head := "HTTP/1.1 200 OK\r\nContent-Length: " + strconv.Itoa(size) + "\r\n\r\n"
-	return append([]byte(head), pattern[:size]...)
+	return append([]byte(head), pattern()[:size]...)
 }

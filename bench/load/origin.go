@@ -155,7 +155,7 @@ func (handler) Serve(x *exchange.Exchange) {
 	}
 	size, compare, err := sizeOf(x.Request.Target())
 	if err == nil && x.Request.Method == exchange.GET {
-		_ = x.Responder.Respond(h, exchange.NewBytes(pattern[:size])) // as above
+		_ = x.Responder.Respond(h, exchange.NewBytes(pattern()[:size])) // as above
 		return
 	}
 	var got int64

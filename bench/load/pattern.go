@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // MaxBody is the largest body, in bytes.
 const MaxBody = 1 << 20
 
-// pattern is what bodies are cut from; it does not repeat within a packet.
-var pattern = func() []byte {
+// pattern is what bodies are cut from; it does not repeat within a packet. It is made at
+// its first use: the gateway has this code too and never needs it.
+var pattern = sync.OnceValue(func() []byte {
 	b := make([]byte, MaxBody)
 	state := uint32(1)
 	for i := range b {
@@ -19,11 +21,11 @@ var pattern = func() []byte {
 		b[i] = byte(state >> 24)
 	}
 	return b
-}()
+})
 
 // same compares what came at an offset with the pattern.
 func same(got []byte, at int64) bool {
-	return at+int64(len(got)) <= MaxBody && bytes.Equal(got, pattern[at:at+int64(len(got))])
+	return at+int64(len(got)) <= MaxBody && bytes.Equal(got, pattern()[at:at+int64(len(got))])
 }
 
 // verify asks the origin to compare the body of an upload.

@@ -25,7 +25,7 @@ type worker struct {
 func newWorker(c exchange.ClientConn, w Work) *worker {
 	k := &worker{conn: c, work: w, path: []byte(Path(w.Size)), want: int64(w.Size)}
 	if w.Upload {
-		k.body = exchange.NewBytes(pattern[:w.Size])
+		k.body = exchange.NewBytes(pattern()[:w.Size])
 		k.want = int64(len(strconv.Itoa(w.Size)))
 	}
 	if w.Call != nil {
