@@ -60,7 +60,7 @@ func (f *flow) classify(err error) (status int, public, text string) {
 	case errors.Is(err, exchange.ErrTunnel):
 		f.reason = "upgrade_not_possible"
 		f.countFailure("upgrade")
-		return 502, f.reason, "the service behind this gateway cannot be upgraded to"
+		return 501, f.reason, "the way to the service behind this gateway carries no upgrades, so no WebSocket"
 	case errors.As(err, &refusal):
 		f.reason = "upstream_" + refusal.Reason
 		f.countFailure("bad_answer")

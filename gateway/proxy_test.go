@@ -74,7 +74,7 @@ func TestRetries(t *testing.T) {
 		{"nothing once an answer has begun", "GET", readFails(&exchange.UpstreamError{Op: "read head", Answered: true, Err: errReset}), 1, 502, "upstream_closed"},
 		{"nothing after a timeout", "GET", readFails(&exchange.UpstreamError{Op: "read head", Err: exchange.ErrTimeout}), 1, 504, "upstream_timeout"},
 		{"nothing after an answer that is not HTTP", "GET", readFails(&exchange.UpstreamError{Op: "read head", Err: exchange.RefuseFieldName}), 1, 502, "upstream_bad_field_name"},
-		{"an upgrade that the protocol cannot do is not tried again", "GET", func(*fakeCall) error { return exchange.ErrTunnel }, 1, 502, "upgrade_not_possible"},
+		{"an upgrade that the protocol cannot do is not tried again", "GET", func(*fakeCall) error { return exchange.ErrTunnel }, 1, 501, "upgrade_not_possible"},
 	} {
 		for _, endpoints := range []int{1, 2} {
 			t.Run(c.name, func(t *testing.T) {
