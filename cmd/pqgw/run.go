@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +65,7 @@ func serve(cmd *cobra.Command, load func() (*pqgw.Loaded, error), started func(*
 	if stores.Logger, err = telemetry.NewLogger(cmd.ErrOrStderr(), "warn", "auto"); err != nil {
 		return err
 	}
-	defer stores.Close()
+	defer closeStores()
 	logger, err := loggerOf(cmd.ErrOrStderr(), load)
 	if err != nil {
 		return err
@@ -83,6 +84,22 @@ func serve(cmd *cobra.Command, load func() (*pqgw.Loaded, error), started func(*
 		started(s)
 	}
 	return wait(cmd.Context(), s, signals)
+}
+
+// storesPatience bounds how long the end of the process waits for key stores: a use
+// under way, as of an order whose issuer is gone, must not keep a drained gateway alive.
+const storesPatience = 5 * time.Second
+
+func closeStores() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		stores.Close()
+	}()
+	select {
+	case <-done:
+	case <-time.After(storesPatience):
+	}
 }
 
 // wait acts on signals until the gateway has ended.
