@@ -94,7 +94,7 @@ func closeStores() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		stores.Close()
+		_ = stores.Close()
 	}()
 	select {
 	case <-done:
