@@ -1,6 +1,9 @@
 package http2
 
-import "github.com/hanzoai/pqgw/exchange"
+import (
+	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/section"
+)
 
 // headers implements endpoint.
 func (c *ClientConn) headers(id uint32, block []byte, end, selfDep bool) error {
@@ -99,15 +102,15 @@ func (s *clientStream) nextHead() *exchange.Head {
 // readResponse decodes an answer's head and gives the verdict on it.
 func (c *ClientConn) readResponse(h *exchange.Head, block []byte, end bool) (*exchange.Refusal, error) {
 	h.Reset(nil)
-	sec := section{h: h, lim: &c.o.Limits, allowed: pseudoStatus}
+	sec := section.Section{Head: h, Limits: &c.o.Limits, Allowed: section.Status}
 	if err := c.dec.read(&sec, block); err != nil {
 		return nil, err
 	}
 	h.SetVersion("HTTP/2.0")
 	switch {
-	case sec.refusal != nil:
-		return sec.refusal, nil
-	case sec.seen&pseudoStatus == 0, h.Status == 101, h.Status < 200 && end:
+	case sec.Refusal != nil:
+		return sec.Refusal, nil
+	case sec.Seen&section.Status == 0, h.Status == 101, h.Status < 200 && end:
 		return exchange.RefuseStatus, nil
 	}
 	// No answer that HTTP/2 allows depends on what the request asked for.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/section"
 )
 
 // Options are what all connections of a listener share. Durations of 0 never
@@ -176,7 +177,7 @@ func (c *Conn) appendPreface(b []byte) []byte {
 // headerListSize is our limit on heads as HTTP/2 counts it, which is 32 bytes a
 // field where HTTP/1 takes four.
 func (c *conn) headerListSize() uint32 {
-	return uint32(c.limits.HeadBytes + (entryOverhead-fieldOverhead)*c.limits.Fields)
+	return uint32(c.limits.HeadBytes + (entryOverhead-section.FieldOverhead)*c.limits.Fields)
 }
 
 // settled implements endpoint.

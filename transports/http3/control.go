@@ -10,6 +10,7 @@ import (
 
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/transports/buffer"
+	"github.com/hanzoai/pqgw/transports/section"
 )
 
 // Settings (RFC 9114, section 7.2.4.1; RFC 9204, section 5; RFC 9220, section 5).
@@ -38,7 +39,7 @@ func sectionSize(lim *exchange.Limits) uint64 {
 	if lim.HeadBytes <= 0 {
 		return 1<<62 - 1
 	}
-	return uint64(lim.HeadBytes + (entryOverhead-fieldOverhead)*lim.Fields)
+	return uint64(lim.HeadBytes + (entryOverhead-section.FieldOverhead)*lim.Fields)
 }
 
 // settings are the peer's that mean something to us.
