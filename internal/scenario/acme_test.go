@@ -343,6 +343,7 @@ func TestWithoutAStoreKeysLieInAFolderOfOurOwn(t *testing.T) {
 	config := acmeConfig(i, fmt.Sprintf("data_dir: %q", data), "challenges: tls-alpn-01", "")
 	g := Run(t, config)
 	i.AwaitLeaf(t, i.TLS, "a.example.com", nil)
+	i.AwaitLeaf(t, i.TLS, "b.example.com", nil)
 	g.Stop(t)
 	keys := 0
 	err := filepath.Walk(data, func(path string, info os.FileInfo, err error) error {
