@@ -37,6 +37,9 @@ type Options struct {
 	Load func() (*Loaded, error)
 	// Mounts are upstreams in this process by the names that routes use.
 	Mounts map[string]exchange.Handler
+	// Taken is told of each configuration that Load gave and that is in force from then
+	// on, at the start and at every reload. Nil is not told.
+	Taken func(*Loaded)
 	// Logger is the gateway's own log. Nil discards.
 	Logger *slog.Logger
 	// Stores are the key stores that Load has opened already, and that stay the

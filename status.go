@@ -91,6 +91,9 @@ func warnings(st *state) []string {
 // announce tells at the start and after a reload what is in force, the groups above
 // all: that post-quantum key exchange is off is never to be found out by accident.
 func (s *Server) announce(st *state) {
+	if s.o.Taken != nil {
+		s.o.Taken(st.loaded)
+	}
 	for _, l := range st.listeners {
 		args := []any{"listener", l.config.Name, "address", l.Addr().String(), "protocols", l.settings.Protocols}
 		if udp := l.UDPAddr(); udp != nil && l.settings.QUIC != nil {

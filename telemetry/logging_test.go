@@ -3,6 +3,7 @@ package telemetry
 import (
 	"bytes"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -52,6 +53,26 @@ func TestTheFormatThatIsAskedForIsWritten(t *testing.T) {
 	}
 	if _, err := NewLogger(&bytes.Buffer{}, "", "xml"); err == nil {
 		t.Error("an unknown format passes")
+	}
+}
+
+func TestLevelAndFormatChangeWhileTheLogIsUsed(t *testing.T) {
+	var out bytes.Buffer
+	l, err := NewLogger(&out, "warn", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	derived := l.With("a", 1).WithGroup("g").With("b", 2)
+	derived.Info("unseen")
+	if err := l.Set("debug", "text"); err != nil {
+		t.Fatal(err)
+	}
+	derived.Debug("seen", "c", 3)
+	if got := out.String(); strings.Contains(got, "unseen") || !strings.HasSuffix(got, "msg=seen a=1 g.b=2 g.c=3\n") {
+		t.Errorf("the log holds %q", got)
+	}
+	if err := l.Set("loud", "text"); err == nil || !l.Enabled(t.Context(), slog.LevelDebug) {
+		t.Errorf("error %v; an unknown level must be one, and change nothing", err)
 	}
 }
 

@@ -65,7 +65,7 @@ func newACMERevoke() *cobra.Command {
 			return err
 		}
 		defer stores.Close()
-		err = pqgw.RevokeCertificate(cmd.Context(), tree, &stores, logger, args[0], code)
+		err = pqgw.RevokeCertificate(cmd.Context(), tree, &stores, logger.Logger, args[0], code)
 		if errors.Is(err, pqgw.ErrNoACME) {
 			return withCode(exitUsage, err)
 		}

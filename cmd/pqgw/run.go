@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
@@ -61,10 +60,11 @@ func loadFile(file string) (*pqgw.Loaded, error) {
 // serve runs the gateway until it is told to end. started is called once it serves.
 func serve(cmd *cobra.Command, load func() (*pqgw.Loaded, error), started func(*pqgw.Server)) error {
 	// The configuration says how to log, and reading it may open stores.
-	var err error
-	if stores.Logger, err = telemetry.NewLogger(cmd.ErrOrStderr(), "warn", "auto"); err != nil {
+	reading, err := telemetry.NewLogger(cmd.ErrOrStderr(), "warn", "auto")
+	if err != nil {
 		return err
 	}
+	stores.Logger = reading.Logger
 	defer closeStores()
 	logger, err := loggerOf(cmd.ErrOrStderr(), load)
 	if err != nil {
@@ -74,7 +74,10 @@ func serve(cmd *cobra.Command, load func() (*pqgw.Loaded, error), started func(*
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1)
 	defer signal.Stop(signals)
 	s, err := pqgw.Start(pqgw.Options{
-		Load: load, Logger: logger, Stores: &stores,
+		Load: load, Logger: logger.Logger, Stores: &stores,
+		Taken: func(l *pqgw.Loaded) {
+			_ = logger.Set(string(l.Tree.Log.Level), string(l.Tree.Log.Format)) // words that were checked
+		},
 		Build: telemetry.Build{Version: buildVersion(), Go: runtime.Version()},
 	})
 	if err != nil {
@@ -150,7 +153,7 @@ func startError(err error) error {
 
 // loggerOf makes the log that the configuration asks for; where that cannot be
 // read the start will say so.
-func loggerOf(w io.Writer, load func() (*pqgw.Loaded, error)) (*slog.Logger, error) {
+func loggerOf(w io.Writer, load func() (*pqgw.Loaded, error)) (*telemetry.Logger, error) {
 	log := config.New().Log
 	if l, err := load(); err == nil {
 		log = l.Tree.Log
