@@ -57,7 +57,7 @@ func (e *Endpoint) closeUnused() {
 
 // settle tells Close when nothing is left of a retired endpoint.
 func (e *Endpoint) settle() {
-	if !e.retired || e.leases > 0 || e.waiters.n > 0 || e.closing > 0 || e.dialing > 0 && !e.ending {
+	if !e.retired || e.leases > 0 || e.waiters.len() > 0 || e.closing > 0 || e.dialing > 0 && !e.ending {
 		return
 	}
 	select {
@@ -90,7 +90,7 @@ func (e *Endpoint) kill() {
 	e.killed = true
 	e.stop()
 	e.closeUnused()
-	for w := e.waiters.pop(); w != nil; w = e.waiters.pop() {
+	for w := e.waiters.pop(anyDial); w != nil; w = e.waiters.pop(anyDial) {
 		w.ready <- outcome{err: ErrClosed}
 	}
 	cut := make([]*Conn, 0, len(e.conns))

@@ -7,67 +7,16 @@ import (
 	"github.com/hanzoai/pqgw/exchange"
 )
 
-// waiter is a request that waits for a connection.
-type waiter struct {
-	ready      chan outcome // has room for one
-	next, prev *waiter
-	queued     bool
-}
-
-type outcome struct {
-	conn *Conn
-	err  error
-}
-
-// waiters are served in the order in which they came.
-type waiters struct {
-	head, tail *waiter
-	n          int
-}
-
-func (q *waiters) push(w *waiter) {
-	w.prev, w.queued = q.tail, true
-	if q.tail != nil {
-		q.tail.next = w
-	} else {
-		q.head = w
-	}
-	q.tail = w
-	q.n++
-}
-
-func (q *waiters) pop() *waiter {
-	w := q.head
-	if w != nil {
-		q.remove(w)
-	}
-	return w
-}
-
-// remove takes w out; false when it has been served already.
-func (q *waiters) remove(w *waiter) bool {
-	if !w.queued {
-		return false
-	}
-	if w.prev != nil {
-		w.prev.next = w.next
-	} else {
-		q.head = w.next
-	}
-	if w.next != nil {
-		w.next.prev = w.prev
-	} else {
-		q.tail = w.prev
-	}
-	w.next, w.prev, w.queued = nil, nil, false
-	q.n--
-	return true
-}
-
 // Acquire leases a connection: one that is there, the first that comes free, or
 // a new one. ctx ends the waiting, not the dial, whose connection others may
 // use. Errors are *DialError, ErrExhausted, ErrClosed and the cause of ctx.
 func (e *Endpoint) Acquire(ctx context.Context) (*Conn, error) { return e.acquire(ctx, false) }
+
+// AcquireFresh leases a connection that others use just now too, or one whose dial
+// begins after the call: one that comes free was made before whatever the caller
+// has just seen fail, an origin that was restarted as a rule. Errors are those of
+// Acquire.
+func (e *Endpoint) AcquireFresh(ctx context.Context) (*Conn, error) { return e.acquire(ctx, true) }
 
 func (e *Endpoint) acquire(ctx context.Context, fresh bool) (*Conn, error) {
 	e.mu.Lock()
@@ -79,7 +28,7 @@ func (e *Endpoint) acquire(ctx context.Context, fresh bool) (*Conn, error) {
 		e.mu.Unlock()
 		return c, nil
 	}
-	w := &waiter{ready: make(chan outcome, 1)}
+	w := &waiter{ready: make(chan outcome, 1), fresh: fresh, since: e.dialled}
 	e.waiters.push(w)
 	e.dialAsNeeded()
 	limit := e.settings.Connect
@@ -105,7 +54,7 @@ func (e *Endpoint) await(ctx context.Context, w *waiter, limit time.Duration) (*
 	}
 	e.mu.Lock()
 	dialling := e.dialing > 0
-	waiting := e.waiters.remove(w)
+	waiting := e.waiters.leave(w)
 	e.settle()
 	e.mu.Unlock()
 	if !waiting { // served while we gave up
@@ -126,7 +75,7 @@ func (e *Endpoint) await(ctx context.Context, w *waiter, limit time.Duration) (*
 // known whether connections can be shared, and where they can, one at a time: it
 // may serve all.
 func (e *Endpoint) dialAsNeeded() {
-	want := e.waiters.n
+	want := e.waiters.len()
 	if e.kind != exclusive {
 		want = min(want, 1)
 	}
@@ -134,8 +83,9 @@ func (e *Endpoint) dialAsNeeded() {
 		if e.killed || !e.roomToDial() {
 			return
 		}
+		e.dialled++
 		e.dials.Add(1)
-		go e.dial(e.dialer, e.settings.Connect)
+		go e.dial(e.dialer, e.settings.Connect, e.dialled)
 	}
 }
 
@@ -152,7 +102,7 @@ func (e *Endpoint) roomToDial() bool {
 	return most <= 0 || len(e.conns)+e.dialing < most
 }
 
-func (e *Endpoint) dial(d exchange.Dialer, limit time.Duration) {
+func (e *Endpoint) dial(d exchange.Dialer, limit time.Duration, number uint64) {
 	defer e.dials.Done()
 	ctx := e.ctx
 	if limit > 0 {
@@ -165,19 +115,19 @@ func (e *Endpoint) dial(d exchange.Dialer, limit time.Duration) {
 	defer e.mu.Unlock()
 	e.dialing--
 	if err != nil {
-		e.refused(err)
+		e.refused(err, number)
 	} else {
-		e.connected(conn)
+		e.connected(conn, number)
 	}
 	e.dialAsNeeded()
 	e.settle()
 }
 
-// connected takes a new connection in.
-func (e *Endpoint) connected(conn exchange.ClientConn) {
+// connected takes a new connection in, that of the dial of that number.
+func (e *Endpoint) connected(conn exchange.ClientConn, number uint64) {
 	e.health.succeeded()
 	info := conn.Info()
-	c := &Conn{ClientConn: conn, Endpoint: e, shared: multiplexes(conn), used: time.Now()}
+	c := &Conn{ClientConn: conn, Endpoint: e, shared: multiplexes(conn), dial: number, used: time.Now()}
 	if info.Secure {
 		c.Group = info.Facts.Group
 		e.lastTLS = c.Group
@@ -218,7 +168,7 @@ func multiplexes(c exchange.ClientConn) bool {
 
 // refused notes a dial that failed and tells who waited for it: the first,
 // where each has a dial of their own; all, where one was to serve all.
-func (e *Endpoint) refused(err error) {
+func (e *Endpoint) refused(err error, number uint64) {
 	failure := &DialError{Endpoint: e.URL, Reason: dialReason(err), Err: err}
 	e.Series.Failed(failure.Reason)
 	if !e.killed {
@@ -226,17 +176,13 @@ func (e *Endpoint) refused(err error) {
 	}
 	n := 1
 	if e.kind != exclusive || e.killed {
-		n = e.waiters.n
+		n = e.waiters.len()
 	}
 	for ; n > 0; n-- {
-		w := e.waiters.pop()
+		w := e.waiters.pop(number)
 		if w == nil {
 			return
 		}
 		w.ready <- outcome{err: failure}
 	}
 }
-
-// AcquireFresh leases a connection that has not lain idle: one that others use
-// just now, the first that comes free, or a new one. Errors are those of Acquire.
-func (e *Endpoint) AcquireFresh(ctx context.Context) (*Conn, error) { return e.acquire(ctx, true) }

@@ -51,7 +51,8 @@ type Endpoint struct {
 	conns    map[*Conn]struct{}
 	waiters  waiters
 	dialing  int
-	closing  int // connections that are being closed
+	dialled  uint64 // dials that were begun, ever
+	closing  int    // connections that are being closed
 	leases   int
 	kind     kind
 	retired  bool
@@ -83,6 +84,7 @@ type Conn struct {
 	Endpoint *Endpoint
 
 	calls  int
+	dial   uint64    // its number
 	used   time.Time // when it was last given back
 	shared bool
 	gone   bool // no more calls; closed with its last one
@@ -186,6 +188,7 @@ func (e *Endpoint) releaseExclusive(c *Conn) {
 		}
 		if !e.retired && len(e.idle) < e.settings.MaxIdle {
 			e.idle = append(e.idle, c)
+			e.dialAsNeeded() // one who waits for a fresh one may have its place
 			return
 		}
 		e.Series.Idle.Add(-1)
@@ -251,7 +254,7 @@ func (e *Endpoint) forget(c *Conn) {
 // serve gives a connection to those who wait, as far as it has room.
 func (e *Endpoint) serve(c *Conn) {
 	for c.calls < c.room() {
-		w := e.waiters.pop()
+		w := e.waiters.pop(c.freshness())
 		if w == nil {
 			return
 		}
@@ -265,6 +268,18 @@ func (c *Conn) room() int {
 		return c.Capacity()
 	}
 	return 1
+}
+
+// freshness is the number of the dial that it comes from. A shared connection does
+// not age: its reader knows when it has ended.
+func (c *Conn) freshness() uint64 {
+	switch {
+	case c.shared:
+		return anyDial
+	case c.served:
+		return someDial
+	}
+	return c.dial
 }
 
 // State is "up" or "ejected".

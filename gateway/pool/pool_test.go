@@ -488,3 +488,83 @@ func TestManyGoroutines(t *testing.T) {
 		}
 	}
 }
+
+// acquireFresh begins to wait, and gives what comes of it.
+func acquireFresh(t *testing.T, e *Endpoint) <-chan *Conn {
+	t.Helper()
+	got := make(chan *Conn, 1)
+	go func() {
+		c, err := e.AcquireFresh(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		got <- c
+	}()
+	synctest.Wait()
+	return got
+}
+
+// After a restart of the origin connections come back that look as well as ever.
+func TestFreshIsNotWhatOthersGiveBack(t *testing.T) {
+	for name, most := range map[string]int{"as many connections as it takes": 0, "one connection at most": 1} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{delay: time.Second}
+			bubble(t, s, Settings{MaxIdle: 10, MaxConnections: most}, func(e *Endpoint) {
+				old := acquire(t, e)
+				fresh := acquireFresh(t, e)
+				e.Release(old, true, time.Now())
+				c := <-fresh
+				if c == old || c.Reused() {
+					t.Error("one who needs a fresh connection got a used one")
+				}
+				e.Release(c, true, time.Now())
+			})
+		})
+	}
+}
+
+func TestFreshIsNotWhatWasDialledBefore(t *testing.T) {
+	s := &server{delay: time.Second}
+	bubble(t, s, Settings{MaxIdle: 10}, func(e *Endpoint) {
+		first := acquire(t, e) // it is known now that each call needs a connection of its own
+		loose := make(chan *Conn, 1)
+		go func() { loose <- acquire(t, e) }()
+		synctest.Wait() // a dial is under way
+		e.Release(first, true, time.Now())
+		if c := <-loose; c != first {
+			t.Error("what comes free does not serve one who takes any")
+		}
+		fresh := acquireFresh(t, e)
+		began := time.Now()
+		c := <-fresh
+		if waited := time.Since(began); waited <= time.Second {
+			t.Errorf("a connection whose dial was under way before was taken for fresh, after %v", waited)
+		}
+		e.Release(c, true, time.Now())
+		e.Release(first, true, time.Now())
+	})
+}
+
+// A dial that fails is the failure of one whom it would have served.
+func TestOlderDialFailsNoneThatNeedsAFreshOne(t *testing.T) {
+	s := &server{delay: time.Second}
+	bubble(t, s, Settings{MaxIdle: 10}, func(e *Endpoint) {
+		e.Release(acquire(t, e), true, time.Now())
+		held := e.TryAcquire()
+		s.fail.Store(true)
+		failed := make(chan error, 1)
+		go func() {
+			_, err := e.Acquire(context.Background())
+			failed <- err
+		}()
+		time.Sleep(time.Second / 2)
+		fresh := acquireFresh(t, e)
+		time.Sleep(3 * time.Second / 4) // the first dial has failed, the second has not ended
+		s.fail.Store(false)
+		if err := <-failed; !errors.Is(err, errDown) {
+			t.Errorf("the dial's own waiter got %v", err)
+		}
+		e.Release(<-fresh, true, time.Now())
+		e.Release(held, true, time.Now())
+	})
+}
