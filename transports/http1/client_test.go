@@ -2,7 +2,6 @@ package http1
 
 import (
 	"bufio"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -13,67 +12,18 @@ import (
 
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/transports/deadline"
-	"github.com/hanzoai/pqgw/transports/stream"
+	"github.com/hanzoai/pqgw/transports/serial/serialtest"
 )
 
 // upstream runs script on the one connection made to it, and gives our side.
-func upstream(t testing.TB, m mode, script func(c net.Conn, r *bufio.Reader)) *ClientConn {
+func upstream(t testing.TB, m serialtest.Mode, script func(c net.Conn, r *bufio.Reader)) *ClientConn {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	var cfg *tls.Config
-	if m.tls {
-		cfg = testConfig(t)
-	}
-	go func() {
-		defer close(done)
-		c, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		if m.tls {
-			c = tls.Server(c, cfg)
-		}
-		defer func() { _ = c.Close() }()
-		script(c, bufio.NewReader(c))
-	}()
-	nc, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	st := &stream.Stream{Sock: stream.NewSocket(nc, m.portable, nil)}
-	if m.tls {
-		st.TLS = tls.Client(st.Sock, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the test's own server
-		if err := st.TLS.Handshake(); err != nil {
-			t.Fatal(err)
-		}
-	}
 	w := deadline.New()
-	c := NewClientConn(st, &exchange.Conn{}, &ClientOptions{Watch: w, Limits: exchange.Limits{HeadBytes: 32 << 10, Fields: 128}})
-	t.Cleanup(func() {
-		c.Close()
-		_ = ln.Close()
-		<-done
-		w.Close()
-	})
+	t.Cleanup(w.Close)
+	s, info := serialtest.Connect(t, m, serialtest.Upstream(t, m, script))
+	c := NewClientConn(s, info, &ClientOptions{Watch: w, Limits: exchange.Limits{HeadBytes: 32 << 10, Fields: 128}})
+	t.Cleanup(c.Close)
 	return c
-}
-
-func newExchange(method, target string, fields ...string) *exchange.Exchange {
-	x := &exchange.Exchange{}
-	x.Reset(&exchange.Conn{})
-	x.Request.Reset(nil)
-	x.Request.SetMethod([]byte(method))
-	x.Request.SetTarget([]byte(target))
-	x.Request.SetAuthority([]byte("up.example"))
-	for _, f := range fields {
-		n, v, _ := strings.Cut(f, ": ")
-		x.Request.AddString(n, v)
-	}
-	return x
 }
 
 // readRequest takes one request off the wire, body by Content-Length included.
@@ -96,29 +46,9 @@ func readRequest(r *bufio.Reader) string {
 	return b.String() + string(body)
 }
 
-func roundTrip(t *testing.T, c *ClientConn, x *exchange.Exchange, src exchange.Source) (status int, body string, err error) {
-	t.Helper()
-	call, err := c.Call()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := call.Send(x, src, exchange.Timeouts{FirstByte: 10 * time.Second, Idle: 10 * time.Second}); err != nil {
-		return 0, "", err
-	}
-	if err := call.ReadHead(&x.Response); err != nil {
-		return 0, "", err
-	}
-	status = x.Response.Status
-	if call.Body() == nil {
-		return status, "", nil
-	}
-	b, err := io.ReadAll(call.Body())
-	return status, string(b), err
-}
-
 func TestAnswersAreReadByTheirFraming(t *testing.T) {
 	big := strings.Repeat("y", 600<<10)
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		for _, q := range []struct {
 			name, method, answer, want string
 			status                     int
@@ -146,7 +76,7 @@ func TestAnswersAreReadByTheirFraming(t *testing.T) {
 					}
 					readRequest(r)
 				})
-				status, body, err := roundTrip(t, c, newExchange(q.method, "/"), nil)
+				status, body, err := serialtest.RoundTrip(t, c, serialtest.NewExchange(q.method, "/"), nil)
 				if err != nil || status != q.status || body != q.want {
 					t.Fatalf("%d %.40q %v", status, body, err)
 				}
@@ -160,7 +90,7 @@ func TestAnswersAreReadByTheirFraming(t *testing.T) {
 }
 
 func TestBadAnswersAreErrors(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		for _, q := range []struct {
 			name, answer string
 			want         error
@@ -181,7 +111,7 @@ func TestBadAnswersAreErrors(t *testing.T) {
 					readRequest(r)
 					_, _ = io.WriteString(c, q.answer)
 				})
-				_, _, err := roundTrip(t, c, newExchange("GET", "/"), nil)
+				_, _, err := serialtest.RoundTrip(t, c, serialtest.NewExchange("GET", "/"), nil)
 				var ue *exchange.UpstreamError
 				if !errors.As(err, &ue) || !errors.Is(err, q.want) || ue.Answered != q.answered {
 					t.Errorf("%v, want %v", err, q.want)
@@ -195,13 +125,13 @@ func TestBadAnswersAreErrors(t *testing.T) {
 }
 
 func TestATruncatedBodyIsAnError(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		for _, answer := range []string{"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"} {
 			c := upstream(t, m, func(c net.Conn, r *bufio.Reader) {
 				readRequest(r)
 				_, _ = io.WriteString(c, answer)
 			})
-			_, body, err := roundTrip(t, c, newExchange("GET", "/"), nil)
+			_, body, err := serialtest.RoundTrip(t, c, serialtest.NewExchange("GET", "/"), nil)
 			if !errors.Is(err, errTruncated) || body != "abc" || c.Finish() {
 				t.Errorf("%q: %q %v", answer, body, err)
 			}
@@ -211,17 +141,17 @@ func TestATruncatedBodyIsAnError(t *testing.T) {
 
 func TestRequestsAreWrittenOnceAndWhole(t *testing.T) {
 	big := strings.Repeat("z", 40<<10)
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		for _, q := range []struct {
 			name string
 			x    *exchange.Exchange
 			body exchange.Source
 			want string
 		}{
-			{"GET", newExchange("GET", "/a?b", "X-A: 1", "x-b: 2"), nil, "GET /a?b HTTP/1.1\r\nHost: up.example\r\nX-A: 1\r\nx-b: 2\r\n\r\n"},
-			{"POST without a body", newExchange("POST", "/"), nil, "POST / HTTP/1.1\r\nHost: up.example\r\nContent-Length: 0\r\n\r\n"},
-			{"a small body", newExchange("POST", "/"), exchange.NewBytes([]byte("abc")), "POST / HTTP/1.1\r\nHost: up.example\r\nContent-Length: 3\r\n\r\nabc"},
-			{"a larger body", newExchange("PUT", "/"), exchange.NewBytes([]byte(big)), "PUT / HTTP/1.1\r\nHost: up.example\r\nContent-Length: 40960\r\n\r\n" + big},
+			{"GET", serialtest.NewExchange("GET", "/a?b", "X-A: 1", "x-b: 2"), nil, "GET /a?b HTTP/1.1\r\nHost: up.example\r\nX-A: 1\r\nx-b: 2\r\n\r\n"},
+			{"POST without a body", serialtest.NewExchange("POST", "/"), nil, "POST / HTTP/1.1\r\nHost: up.example\r\nContent-Length: 0\r\n\r\n"},
+			{"a small body", serialtest.NewExchange("POST", "/"), exchange.NewBytes([]byte("abc")), "POST / HTTP/1.1\r\nHost: up.example\r\nContent-Length: 3\r\n\r\nabc"},
+			{"a larger body", serialtest.NewExchange("PUT", "/"), exchange.NewBytes([]byte(big)), "PUT / HTTP/1.1\r\nHost: up.example\r\nContent-Length: 40960\r\n\r\n" + big},
 		} {
 			t.Run(q.name, func(t *testing.T) {
 				got := make(chan string, 2)
@@ -262,11 +192,11 @@ func TestRequestsAreWrittenOnceAndWhole(t *testing.T) {
 }
 
 func TestASilentUpstreamTimesOutAndCancelEndsTheWait(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		silent := func(_ net.Conn, r *bufio.Reader) { _, _ = io.Copy(io.Discard, r) }
 		c := upstream(t, m, silent)
 		call, _ := c.Call()
-		x := newExchange("GET", "/")
+		x := serialtest.NewExchange("GET", "/")
 		_ = call.Send(x, nil, exchange.Timeouts{FirstByte: 300 * time.Millisecond})
 		if err := call.ReadHead(&x.Response); !errors.Is(err, exchange.ErrTimeout) || call.Finish() {
 			t.Errorf("timeout: %v", err)
@@ -282,7 +212,7 @@ func TestASilentUpstreamTimesOutAndCancelEndsTheWait(t *testing.T) {
 }
 
 func TestAStreamedRequestAndItsAnswerCross(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		c := upstream(t, m, func(c net.Conn, r *bufio.Reader) {
 			head := readRequest(r)
 			if !strings.Contains(head, "Transfer-Encoding: chunked\r\n") {
@@ -303,7 +233,7 @@ func TestAStreamedRequestAndItsAnswerCross(t *testing.T) {
 			}
 		})
 		pr, pw := io.Pipe()
-		x := newExchange("POST", "/")
+		x := serialtest.NewExchange("POST", "/")
 		call, _ := c.Call()
 		src := &pipeSource{r: pr}
 		if err := call.Send(x, src, exchange.Timeouts{}); err != nil {
@@ -349,7 +279,7 @@ func (p *pipeSource) Next() (b []byte, err error) {
 }
 
 func TestAnUpgradeBecomesATunnel(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		c := upstream(t, m, func(c net.Conn, r *bufio.Reader) {
 			if !strings.Contains(readRequest(r), "Connection: Upgrade\r\nUpgrade: websocket\r\n") {
 				return
@@ -357,9 +287,9 @@ func TestAnUpgradeBecomesATunnel(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nhi")
 			_, _ = io.Copy(c, r)
 		})
-		x := newExchange("GET", "/")
+		x := serialtest.NewExchange("GET", "/")
 		x.Request.SetProtocol([]byte("WebSocket"))
-		status, _, err := roundTrip(t, c, x, nil)
+		status, _, err := serialtest.RoundTrip(t, c, x, nil)
 		if err != nil || status != 101 {
 			t.Fatal(status, err)
 		}
@@ -382,7 +312,7 @@ func TestAnUpgradeBecomesATunnel(t *testing.T) {
 // What follows an answer that had no body is never the next one's.
 func TestBytesBehindAnAnswerWithoutABodyEndTheConnection(t *testing.T) {
 	const forged = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEVIL"
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		for _, q := range []struct{ name, method, head string }{
 			{"to HEAD", "HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 42\r\n\r\n"},
 			{"204", "GET", "HTTP/1.1 204 No Content\r\n\r\n"},
@@ -405,7 +335,7 @@ func TestBytesBehindAnAnswerWithoutABodyEndTheConnection(t *testing.T) {
 						close(sent)
 						readRequest(r)
 					})
-					if _, _, err := roundTrip(t, c, newExchange(q.method, "/"), nil); err != nil {
+					if _, _, err := serialtest.RoundTrip(t, c, serialtest.NewExchange(q.method, "/"), nil); err != nil {
 						t.Fatal(err)
 					}
 					kept := c.Finish()

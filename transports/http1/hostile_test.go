@@ -13,17 +13,18 @@ import (
 
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/transports/deadline"
+	"github.com/hanzoai/pqgw/transports/serial/serialtest"
 )
 
 func TestAnAnnouncedLengthCostsNoMemory(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		s := start(t, m, func(x *exchange.Exchange) {
 			x.Response.Reset(nil)
 			x.Response.Status = 413
 			_ = x.Responder.Respond(&x.Response, nil)
 		}, nil)
 		for _, length := range []int64{1 << 31, 1 << 62} {
-			c := s.dial()
+			c := s.Dial()
 			// As much as fills the buffer that the head came in.
 			_, _ = fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", length, strings.Repeat("x", 5000))
 			r := bufio.NewReader(c)
@@ -39,7 +40,7 @@ func TestAnAnnouncedLengthCostsNoMemory(t *testing.T) {
 }
 
 func TestARequestBehindAChunkedBodyIsKept(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		s := start(t, m, func(x *exchange.Exchange) {
 			if x.Body != nil {
 				_, _ = io.Copy(io.Discard, x.Body)
@@ -48,7 +49,7 @@ func TestARequestBehindAChunkedBodyIsKept(t *testing.T) {
 			x.Response.Status = 200
 			_ = x.Responder.Respond(&x.Response, exchange.NewBytes(append([]byte(nil), x.Request.Target()...)))
 		}, nil)
-		c := s.dial()
+		c := s.Dial()
 		r := bufio.NewReader(c)
 		_, _ = io.WriteString(c, "POST /one HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
 		if line, err := r.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
@@ -67,7 +68,7 @@ func TestARequestBehindAChunkedBodyIsKept(t *testing.T) {
 
 // tunnelling serves upgrades: what comes is gathered until its end, and then
 // sent back once release is closed.
-func tunnelling(t *testing.T, release <-chan struct{}) handlerFunc {
+func tunnelling(t *testing.T, release <-chan struct{}) serialtest.HandlerFunc {
 	return func(x *exchange.Exchange) {
 		x.Response.Reset(nil)
 		tn, err := x.Responder.Tunnel(&x.Response)
@@ -91,11 +92,10 @@ func tunnelling(t *testing.T, release <-chan struct{}) handlerFunc {
 const upgrade = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
 func TestATunnelOutlivesTheEndOfOneDirection(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
-		t.Parallel()
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		release := make(chan struct{})
 		s := start(t, m, tunnelling(t, release), nil)
-		c := s.dial()
+		c := s.Dial()
 		_, _ = io.WriteString(c, upgrade+"all of it")
 		r := bufio.NewReader(c)
 		if resp, err := http.ReadResponse(r, nil); err != nil || resp.StatusCode != 101 {
@@ -115,18 +115,17 @@ func TestATunnelOutlivesTheEndOfOneDirection(t *testing.T) {
 }
 
 func TestATunnelGoesOnWhileDraining(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
-		t.Parallel()
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		release := make(chan struct{})
 		close(release)
 		s := start(t, m, tunnelling(t, release), nil)
-		c := s.dial()
+		c := s.Dial()
 		_, _ = io.WriteString(c, upgrade)
 		r := bufio.NewReader(c)
 		if resp, err := http.ReadResponse(r, nil); err != nil || resp.StatusCode != 101 {
 			t.Fatalf("%v %v", resp, err)
 		}
-		s.shutdown()
+		s.Shutdown()
 		time.AfterFunc(graceWhileDraining+2*deadline.Tick, func() {
 			_, _ = io.WriteString(c, "late")
 			_ = c.(interface{ CloseWrite() error }).CloseWrite()
@@ -137,50 +136,26 @@ func TestATunnelGoesOnWhileDraining(t *testing.T) {
 	})
 }
 
-// An answer given early ends the wait for the body, also while draining.
 func TestClosingABodyEndsItsReadingWhileDraining(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
-		t.Parallel()
-		reading, draining := make(chan struct{}), make(chan struct{})
-		s := start(t, m, func(x *exchange.Exchange) {
-			body, ended := x.Body, make(chan struct{})
-			go func() {
-				defer close(ended)
-				close(reading)
-				_, _ = body.Read(make([]byte, 10))
-			}()
-			<-draining
-			body.Close(errNoAnswer)
-			select {
-			case <-ended:
-			case <-time.After(10 * time.Second):
-				t.Error("the reader still waits")
+	serialtest.ClosingABodyEndsItsReadingWhileDraining(t, serve, []byte("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"),
+		func(r io.Reader) (int, error) {
+			resp, err := http.ReadResponse(bufio.NewReader(r), nil)
+			if err != nil {
+				return 0, err
 			}
-			x.Response.Reset(nil)
-			x.Response.Status = 403
-			_ = x.Responder.Respond(&x.Response, nil)
-		}, nil)
-		c := s.dial()
-		_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
-		<-reading
-		time.Sleep(50 * time.Millisecond) // for the reader to wait
-		s.shutdown()
-		close(draining)
-		if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || resp.StatusCode != 403 {
-			t.Errorf("%v %v", resp, err)
-		}
-	})
+			return resp.StatusCode, nil
+		})
 }
 
 func TestHTTP10IsNotToldToContinue(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		s := start(t, m, func(x *exchange.Exchange) {
 			_, _ = io.Copy(io.Discard, x.Body)
 			x.Response.Reset(nil)
 			x.Response.Status = 200
 			_ = x.Responder.Respond(&x.Response, nil)
 		}, nil)
-		c := s.dial()
+		c := s.Dial()
 		_, _ = io.WriteString(c, "POST / HTTP/1.0\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
 		time.AfterFunc(50*time.Millisecond, func() { _, _ = io.WriteString(c, "abc") })
 		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || line != "HTTP/1.1 200 OK\r\n" {
@@ -190,9 +165,9 @@ func TestHTTP10IsNotToldToContinue(t *testing.T) {
 }
 
 func TestAnEmptyLineBeforeARequestMayComeInPieces(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
-		s := start(t, m, echo, nil)
-		c := s.dial()
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
+		s := start(t, m, serialtest.Echo, nil)
+		c := s.Dial()
 		for _, piece := range []string{"\r", "\nGET / HTTP/1.1\r\n", "Host: a\r\n\r\n"} {
 			_, _ = io.WriteString(c, piece)
 			time.Sleep(20 * time.Millisecond) // so that they are read apart

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hanzoai/pqgw/transports/serial/serialtest"
 )
 
 // An upstream that dies in the middle of a TLS record is noticed although its end
@@ -20,7 +22,7 @@ func TestAnEndInTheMiddleOfARecordIsNoticed(t *testing.T) {
 	} {
 		t.Run(q.name, func(t *testing.T) {
 			stopped, goOn := make(chan struct{}), make(chan struct{})
-			c := upstream(t, mode{tls: true}, func(c net.Conn, r *bufio.Reader) {
+			c := upstream(t, serialtest.Mode{TLS: true}, func(c net.Conn, r *bufio.Reader) {
 				readRequest(r)
 				_, _ = io.WriteString(c, q.before)
 				close(stopped)
@@ -34,7 +36,7 @@ func TestAnEndInTheMiddleOfARecordIsNoticed(t *testing.T) {
 			})
 			ended := make(chan error, 1)
 			go func() {
-				_, _, err := roundTrip(t, c, newExchange("GET", "/"), nil)
+				_, _, err := serialtest.RoundTrip(t, c, serialtest.NewExchange("GET", "/"), nil)
 				ended <- err
 			}()
 			<-stopped

@@ -3,179 +3,50 @@ package http1
 import (
 	"bufio"
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/transports/deadline"
+	"github.com/hanzoai/pqgw/transports/serial/serialtest"
 	"github.com/hanzoai/pqgw/transports/stream"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// handlerFunc is an exchange.Handler.
-type handlerFunc func(x *exchange.Exchange)
-
-func (f handlerFunc) Serve(x *exchange.Exchange) { f(x) }
-
-// mode is one way to drive the same server.
-type mode struct {
-	name     string
-	portable bool
-	tls      bool
-}
-
-var modes = []mode{{"callback in the clear", false, false}, {"portable in the clear", true, false}, {"callback over TLS", false, true}, {"portable over TLS", true, true}}
-
-// server is a listener whose connections run the loop under test.
-type server struct {
-	t    testing.TB
-	ln   net.Listener
-	o    Options
-	mode mode
-	cfg  *tls.Config
-	wg   sync.WaitGroup
-	mu   sync.Mutex
-	live map[*Conn]bool
-}
-
-func testConfig(t testing.TB) *tls.Config {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"a"}}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
-}
-
-func start(t testing.TB, m mode, h handlerFunc, change func(*Options)) *server {
+// start serves until the test ends.
+func start(t testing.TB, m serialtest.Mode, h serialtest.HandlerFunc, change func(*Options)) *serialtest.Server {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := deadline.New()
-	s := &server{t: t, ln: ln, mode: m, live: map[*Conn]bool{}}
-	s.o = Options{
+	t.Cleanup(w.Close)
+	o := Options{
 		Handler: h, Watch: w, Limits: exchange.Limits{HeadBytes: 32 << 10, Fields: 128, BodyBytes: 1 << 30},
 		HeadTimeout: 10 * time.Second, IdleTimeout: time.Minute, StreamIdle: time.Minute,
 	}
 	if change != nil {
-		change(&s.o)
+		change(&o)
 	}
-	if m.tls {
-		s.cfg = testConfig(t)
-	}
-	s.wg.Go(s.accept)
-	t.Cleanup(func() {
-		_ = ln.Close()
-		s.mu.Lock()
-		for c := range s.live {
-			c.Close()
-		}
-		s.mu.Unlock()
-		s.wg.Wait()
-		w.Close()
-	})
-	return s
+	return serialtest.Start(t, m, func(s *stream.Stream, info *exchange.Conn) serialtest.Conn { return NewConn(s, info, s.Sock.FD(), &o) })
 }
 
-func (s *server) accept() {
-	for {
-		nc, err := s.ln.Accept()
-		if err != nil {
-			return
-		}
-		s.wg.Go(func() { s.serve(nc) })
-	}
-}
-
-func (s *server) serve(nc net.Conn) {
-	st := &stream.Stream{Sock: stream.NewSocket(nc, s.mode.portable, nil)}
-	if s.mode.tls {
-		st.TLS = tls.Server(st.Sock, s.cfg)
-		if st.TLS.Handshake() != nil {
-			_ = nc.Close()
-			return
-		}
-	}
-	c := NewConn(st, &exchange.Conn{ClientText: "127.0.0.1"}, st.Sock.FD(), &s.o)
-	s.mu.Lock()
-	s.live[c] = true
-	s.mu.Unlock()
-	_ = c.Serve()
-	s.mu.Lock()
-	delete(s.live, c)
-	s.mu.Unlock()
-}
-
-func (s *server) shutdown() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.live {
-		c.Shutdown()
-	}
-}
-
-func (s *server) dial() net.Conn {
-	s.t.Helper()
-	c, err := net.Dial("tcp", s.ln.Addr().String())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if s.mode.tls {
-		c = tls.Client(c, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the test's own server
-	}
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	s.t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-// echo answers with the request's body, or with its target where it has none.
-func echo(x *exchange.Exchange) {
-	h := &x.Response
-	h.Reset(nil)
-	h.Status = 200
-	if r := x.Refusal; r != nil {
-		h.Status = r.Status
-		_ = x.Responder.Respond(h, exchange.NewBytes([]byte(r.Reason)))
-		return
-	}
-	if x.Body != nil {
-		_ = x.Responder.Respond(h, x.Body)
-		return
-	}
-	_ = x.Responder.Respond(h, exchange.NewBytes(x.Request.Target()))
-}
-
-func eachMode(t *testing.T, f func(t *testing.T, m mode)) {
-	for _, m := range modes {
-		t.Run(m.name, func(t *testing.T) { f(t, m) })
-	}
+// serve is start with the usual options.
+func serve(t testing.TB, m serialtest.Mode, h serialtest.HandlerFunc) *serialtest.Server {
+	return start(t, m, h, nil)
 }
 
 func TestRequestsAreAnsweredInOrderOnOneConnection(t *testing.T) {
 	big := strings.Repeat("x", 300<<10)
-	eachMode(t, func(t *testing.T, m mode) {
-		s := start(t, m, echo, nil)
-		c := s.dial()
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
+		s := start(t, m, serialtest.Echo, nil)
+		c := s.Dial()
 		r := bufio.NewReader(c)
 		for i, q := range []struct{ send, want string }{
 			{"GET /one HTTP/1.1\r\nHost: a\r\n\r\n", "/one"},
@@ -208,9 +79,9 @@ func readAnswer(t *testing.T, r *bufio.Reader, method string) string {
 }
 
 func TestAHeadMayArriveByteByByte(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
-		s := start(t, m, echo, nil)
-		c := s.dial()
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
+		s := start(t, m, serialtest.Echo, nil)
+		c := s.Dial()
 		for _, b := range []byte("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc") {
 			if _, err := c.Write([]byte{b}); err != nil {
 				t.Fatal(err)
@@ -245,11 +116,11 @@ func TestMalformedMessagesAreRefusedAndTheConnectionCloses(t *testing.T) {
 		{"too many fields", "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("A: b\r\n", 130) + "\r\n", "431 too_many_fields"},
 		{"a body past its limit", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1073741825\r\n\r\n", "413 body_too_large"},
 	}
-	eachMode(t, func(t *testing.T, m mode) {
-		s := start(t, m, echo, nil)
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
+		s := start(t, m, serialtest.Echo, nil)
 		for _, q := range cases {
 			t.Run(q.name, func(t *testing.T) {
-				c := s.dial()
+				c := s.Dial()
 				_, _ = io.WriteString(c, q.send)
 				r := bufio.NewReader(c)
 				resp, err := http.ReadResponse(r, nil)
@@ -272,7 +143,7 @@ func TestMalformedMessagesAreRefusedAndTheConnectionCloses(t *testing.T) {
 }
 
 func TestABadChunkCutsTheExchange(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		for _, chunks := range []string{
 			"3\nabc\r\n0\r\n\r\n", "3;a\nb\r\nabc\r\n0\r\n\r\n", "3\r\nabcd\r\n0\r\n\r\n", "-3\r\nabc\r\n0\r\n\r\n", "0x3\r\nabc\r\n0\r\n\r\n",
 			" 3\r\nabc\r\n0\r\n\r\n", "3 \r\nabc\r\n0\r\n\r\n", "\r\n\r\n", "fffffffffffffffff\r\n", "0\r\nX: a\nY: b\r\n\r\n", "0\r\nX : a\r\n\r\n",
@@ -286,7 +157,7 @@ func TestABadChunkCutsTheExchange(t *testing.T) {
 				}
 				x.Responder.Abort(got)
 			}, nil)
-			c := s.dial()
+			c := s.Dial()
 			_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"+chunks)
 			<-done
 			if _, ok := got.(*exchange.Refusal); !ok { //nolint:errorlint // the refusal itself
@@ -297,9 +168,9 @@ func TestABadChunkCutsTheExchange(t *testing.T) {
 }
 
 func TestTrailersArriveAndOwnFieldsInThemDoNot(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
-		s := start(t, m, echo, nil)
-		c := s.dial()
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
+		s := start(t, m, serialtest.Echo, nil)
+		c := s.Dial()
 		_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 1\r\nX-PQ: 1\r\nHost: b\r\n\r\n")
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
@@ -313,13 +184,13 @@ func TestTrailersArriveAndOwnFieldsInThemDoNot(t *testing.T) {
 }
 
 func TestAnEarlyAnswerReachesAClientThatStillUploads(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		s := start(t, m, func(x *exchange.Exchange) {
 			x.Response.Reset(nil)
 			x.Response.Status = 413
 			_ = x.Responder.Respond(&x.Response, exchange.NewBytes([]byte("too much")))
 		}, nil)
-		c := s.dial()
+		c := s.Dial()
 		sent := make(chan struct{})
 		go func() {
 			defer close(sent)
@@ -335,9 +206,9 @@ func TestAnEarlyAnswerReachesAClientThatStillUploads(t *testing.T) {
 }
 
 func TestContinueIsSentOnceTheBodyIsWanted(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
-		s := start(t, m, echo, nil)
-		c := s.dial()
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
+		s := start(t, m, serialtest.Echo, nil)
+		c := s.Dial()
 		_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
 		r := bufio.NewReader(c)
 		line, err := r.ReadString('\n')
@@ -351,15 +222,15 @@ func TestContinueIsSentOnceTheBodyIsWanted(t *testing.T) {
 }
 
 func TestSlowHeadsGet408AndIdleConnectionsClose(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
-		s := start(t, m, echo, func(o *Options) { o.HeadTimeout, o.IdleTimeout = 300*time.Millisecond, 300*time.Millisecond })
-		c := s.dial()
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
+		s := start(t, m, serialtest.Echo, func(o *Options) { o.HeadTimeout, o.IdleTimeout = 300*time.Millisecond, 300*time.Millisecond })
+		c := s.Dial()
 		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHo")
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil || resp.StatusCode != 408 || !resp.Close {
 			t.Errorf("slow head: %v %v", resp, err)
 		}
-		idle := s.dial()
+		idle := s.Dial()
 		if _, err := idle.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("idle connection: %v, want EOF", err)
 		}
@@ -367,12 +238,12 @@ func TestSlowHeadsGet408AndIdleConnectionsClose(t *testing.T) {
 }
 
 func TestASlowBodyIsGivenUp(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		got := make(chan error, 1)
 		s := start(t, m, func(x *exchange.Exchange) {
 			if x.Refusal != nil {
 				got <- x.Refusal
-				echo(x)
+				serialtest.Echo(x)
 				return
 			}
 			var err error
@@ -385,7 +256,7 @@ func TestASlowBodyIsGivenUp(t *testing.T) {
 			_ = x.Responder.Respond(&x.Response, nil)
 		}, func(o *Options) { o.BodyMinRate, o.StreamIdle = 0, 300*time.Millisecond })
 		for _, length := range []int{100, 100 << 10} {
-			c := s.dial()
+			c := s.Dial()
 			_, _ = fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\nabc", length)
 			if err := <-got; err != error(exchange.RefuseSlowBody) { //nolint:errorlint // identity
 				t.Errorf("body of %d ends with %v", length, err)
@@ -398,51 +269,28 @@ func TestASlowBodyIsGivenUp(t *testing.T) {
 }
 
 func TestAClientThatGoesAwayCancelsTheExchange(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
-		cancelled := make(chan error, 1)
-		s := start(t, m, func(x *exchange.Exchange) {
-			wait := make(chan error, 1)
-			if err := x.OnCancel(&exchange.Canceller{Cancel: func(err error) { wait <- err }}); err != nil {
-				wait <- err
-			}
-			cancelled <- <-wait
-			x.Responder.Abort(nil)
-		}, nil)
-		c := s.dial()
-		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /pipelined HTTP/1.1\r\nHost: a\r\n\r\n")
-		_ = c.Close()
-		select {
-		case err := <-cancelled:
-			if err != exchange.ErrClientGone { //nolint:errorlint // identity
-				t.Errorf("reason %v", err)
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatal("nobody noticed")
-		}
-	})
+	serialtest.AClientThatGoesAwayCancelsTheExchange(t, serve, []byte("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /pipelined HTTP/1.1\r\nHost: a\r\n\r\n"))
 }
 
 func TestShutdownAnswersWhatIsUnderWayAndClosesIdleConnections(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		begun, release := make(chan struct{}), make(chan struct{})
 		s := start(t, m, func(x *exchange.Exchange) {
 			close(begun)
 			<-release
-			echo(x)
+			serialtest.Echo(x)
 		}, nil)
-		busy, idle := s.dial(), s.dial()
+		busy, idle := s.Dial(), s.Dial()
 		_, _ = io.WriteString(busy, "GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
-		if m.tls {
+		if m.TLS {
 			_ = idle.(*tls.Conn).Handshake()
 		}
 		<-begun
 		deadlineAt := time.Now().Add(10 * time.Second)
 		for n := 0; n < 2 && time.Now().Before(deadlineAt); {
-			s.mu.Lock()
-			n = len(s.live)
-			s.mu.Unlock()
+			n = s.Len()
 		}
-		s.shutdown()
+		s.Shutdown()
 		if _, err := idle.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("idle connection: %v, want EOF", err)
 		}
@@ -455,7 +303,7 @@ func TestShutdownAnswersWhatIsUnderWayAndClosesIdleConnections(t *testing.T) {
 }
 
 func TestATunnelCarriesBytesBothWaysWithTheEarlyOnes(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		s := start(t, m, func(x *exchange.Exchange) {
 			x.Response.Reset(nil)
 			tn, err := x.Responder.Tunnel(&x.Response)
@@ -466,7 +314,7 @@ func TestATunnelCarriesBytesBothWaysWithTheEarlyOnes(t *testing.T) {
 			_, _ = io.Copy(tn, tn)
 			_ = tn.Close()
 		}, nil)
-		c := s.dial()
+		c := s.Dial()
 		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\nearly")
 		r := bufio.NewReader(c)
 		resp, err := http.ReadResponse(r, nil)
@@ -486,7 +334,7 @@ func TestThePrefaceOfHTTP2IsHandedOver(t *testing.T) {
 	w := deadline.New()
 	defer w.Close()
 	st := &stream.Stream{Sock: stream.NewSocket(a, true, nil)}
-	c := NewConn(st, &exchange.Conn{}, -1, &Options{Handler: handlerFunc(echo), Watch: w, H2C: true, Limits: exchange.Limits{HeadBytes: 1000}})
+	c := NewConn(st, &exchange.Conn{}, -1, &Options{Handler: serialtest.HandlerFunc(serialtest.Echo), Watch: w, H2C: true, Limits: exchange.Limits{HeadBytes: 1000}})
 	go func() { _, _ = io.WriteString(b, preface) }()
 	if err := c.Serve(); err != ErrPreface || !bytes.HasPrefix([]byte(preface), c.Unread()) { //nolint:errorlint // identity
 		t.Errorf("%v %q", err, c.Unread())

@@ -10,13 +10,14 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/serial/serialtest"
 )
 
 // TestAWarmConnectionCostsNoAllocation counts both sides of an exchange.
 func TestAWarmConnectionCostsNoAllocation(t *testing.T) {
 	for _, n := range []int{0, 16, 1 << 10, 64 << 10} {
 		body := bytes.Repeat([]byte("a"), n)
-		for _, m := range modes[:2] {
+		for _, m := range serialtest.Modes[:2] {
 			var src exchange.Bytes
 			s := start(t, m, func(x *exchange.Exchange) {
 				h := &x.Response
@@ -26,8 +27,8 @@ func TestAWarmConnectionCostsNoAllocation(t *testing.T) {
 				src.Reset(body)
 				_ = x.Responder.Respond(h, &src)
 			}, nil)
-			c := s.client(nil)
-			x := newExchange("POST", "/v1/x", "Accept: application/json")
+			c := s.client(t, nil)
+			x := serialtest.NewExchange("POST", "/v1/x", "Accept: application/json")
 			up := exchange.NewBytes(body)
 			run := func() {
 				if err := c.Send(x, up, exchange.Timeouts{FirstByte: time.Minute, Idle: time.Minute}); err != nil {
@@ -49,7 +50,7 @@ func TestAWarmConnectionCostsNoAllocation(t *testing.T) {
 				run()
 			}
 			if a := testing.AllocsPerRun(500, run); a >= 1 {
-				t.Errorf("%s, %d bytes: %.1f allocations an exchange", m.name, n, a)
+				t.Errorf("%s, %d bytes: %.1f allocations an exchange", m.Name, n, a)
 			}
 		}
 	}

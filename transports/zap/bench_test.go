@@ -21,6 +21,7 @@ import (
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/transports/deadline"
 	"github.com/hanzoai/pqgw/transports/http1"
+	"github.com/hanzoai/pqgw/transports/serial/serialtest"
 	"github.com/hanzoai/pqgw/transports/stream"
 )
 
@@ -52,7 +53,7 @@ func runBenchServer(kind string) {
 			_ = (&Server{Handler: FastHTTP(h)}).Serve(ln)
 			return
 		case "zap+tls":
-			_ = (&Server{Handler: FastHTTP(h), TLS: testConfig(nil)}).Serve(ln)
+			_ = (&Server{Handler: FastHTTP(h), TLS: serialtest.Config(ALPN)}).Serve(ln)
 			return
 		case "h1+tls":
 			serveHTTP1(ln, FastHTTP(h))
@@ -72,8 +73,7 @@ func runBenchServer(kind string) {
 
 // serveHTTP1 serves our own HTTP/1.1 over TLS.
 func serveHTTP1(ln net.Listener, h exchange.Handler) {
-	cfg := testConfig(nil)
-	cfg.NextProtos = nil
+	cfg := serialtest.Config()
 	o := &http1.Options{
 		Handler: h, Watch: deadline.New(), Limits: exchange.Limits{HeadBytes: 64 << 10, Fields: 256},
 		HeadTimeout: time.Minute, IdleTimeout: time.Minute, StreamIdle: time.Minute,

@@ -2,7 +2,6 @@ package zap
 
 import (
 	"bufio"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -11,14 +10,15 @@ import (
 	"time"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/serial/serialtest"
 	"github.com/hanzoai/pqgw/zapcodec"
 )
 
 func TestClientAndServerCarryEveryShapeOfExchange(t *testing.T) {
 	sizes := []int{0, 1, 1 << 10, 9 << 10, 60 << 10, 70 << 10, 1 << 20, 5 << 20}
-	eachMode(t, func(t *testing.T, m mode) {
-		s := start(t, m, echo, nil)
-		c := s.client(nil)
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
+		s := start(t, m, serialtest.Echo, nil)
+		c := s.client(t, nil)
 		for _, n := range sizes {
 			body := strings.Repeat("0123456789abcdef", n/16+1)[:n]
 			for _, q := range []struct {
@@ -26,11 +26,11 @@ func TestClientAndServerCarryEveryShapeOfExchange(t *testing.T) {
 				src  exchange.Source
 			}{
 				{"whole", exchange.NewBytes([]byte(body))},
-				{"of known length", &pieces{list: split(body), length: int64(n)}},
-				{"of unknown length", &pieces{list: split(body), length: -1}},
+				{"of known length", &serialtest.Pieces{List: split(body), Announced: int64(n)}},
+				{"of unknown length", &serialtest.Pieces{List: split(body), Announced: -1}},
 			} {
-				x := newExchange("POST", "/up")
-				status, got, err := roundTrip(t, c, x, q.src)
+				x := serialtest.NewExchange("POST", "/up")
+				status, got, err := serialtest.RoundTrip(t, c, x, q.src)
 				if want := body; err != nil || status != 200 || got != want && (n > 0 || got != "/up") {
 					t.Fatalf("%d bytes %s: %d, %d bytes, %v", n, q.name, status, len(got), err)
 				}
@@ -56,7 +56,7 @@ func split(s string) (list []string) {
 func TestLengthAndTrailersOfStreamedBodiesArrive(t *testing.T) {
 	limit := func(o *Options) { o.MessageBytes = 1 << 20 }
 	body := strings.Repeat("b", 2<<20)
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		type heard struct {
 			length int64
 			sum    string
@@ -64,7 +64,7 @@ func TestLengthAndTrailersOfStreamedBodiesArrive(t *testing.T) {
 		told := make(chan heard, 1)
 		s := start(t, m, func(x *exchange.Exchange) {
 			if x.Body == nil {
-				echo(x) // our side asks what the peer speaks
+				serialtest.Echo(x) // our side asks what the peer speaks
 				return
 			}
 			got := heard{length: x.Request.Length}
@@ -78,11 +78,11 @@ func TestLengthAndTrailersOfStreamedBodiesArrive(t *testing.T) {
 			h := &x.Response
 			h.Reset(nil)
 			h.Status = 200
-			_ = x.Responder.Respond(h, &pieces{list: split(body), length: int64(len(body)), trailers: trailer("X-Down", "2")})
+			_ = x.Responder.Respond(h, &serialtest.Pieces{List: split(body), Announced: int64(len(body)), Trailer: trailer("X-Down", "2")})
 		}, limit)
-		c := s.client(&ClientOptions{MessageBytes: 1 << 20})
-		x := newExchange("PUT", "/")
-		_, got, err := roundTrip(t, c, x, &pieces{list: split(body), length: int64(len(body)), trailers: trailer("X-Up", "1")})
+		c := s.client(t, &ClientOptions{MessageBytes: 1 << 20})
+		x := serialtest.NewExchange("PUT", "/")
+		_, got, err := serialtest.RoundTrip(t, c, x, &serialtest.Pieces{List: split(body), Announced: int64(len(body)), Trailer: trailer("X-Up", "1")})
 		if err != nil || got != body {
 			t.Fatalf("%d bytes, %v", len(got), err)
 		}
@@ -110,17 +110,17 @@ func trailer(n, v string) *exchange.Head {
 }
 
 func TestAnswersWithoutBodyKeepTheirLength(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		s := start(t, m, func(x *exchange.Exchange) {
 			h := &x.Response
 			h.Reset(nil)
 			h.Status, h.Length = 200, 1234
 			_ = x.Responder.Respond(h, exchange.NewBytes([]byte("not sent")))
 		}, nil)
-		c := s.client(nil)
+		c := s.client(t, nil)
 		for range 2 {
-			x := newExchange("HEAD", "/")
-			if _, body, err := roundTrip(t, c, x, nil); err != nil || body != "" || x.Response.Length != 1234 || !c.Finish() {
+			x := serialtest.NewExchange("HEAD", "/")
+			if _, body, err := serialtest.RoundTrip(t, c, x, nil); err != nil || body != "" || x.Response.Length != 1234 || !c.Finish() {
 				t.Fatalf("%q, %v, length %d", body, err, x.Response.Length)
 			}
 		}
@@ -129,34 +129,9 @@ func TestAnswersWithoutBodyKeepTheirLength(t *testing.T) {
 
 // public runs script on the connections made to it, as a peer that does not know of
 // our extension, and gives our side of one.
-func public(t *testing.T, m mode, o *ClientOptions, script func(c net.Conn, r *bufio.Reader)) *ClientConn {
+func public(t *testing.T, m serialtest.Mode, o *ClientOptions, script func(c net.Conn, r *bufio.Reader)) *ClientConn {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		if m.tls {
-			cfg := testConfig(t)
-			cfg.NextProtos = nil
-			c = tls.Server(c, cfg)
-		}
-		defer func() { _ = c.Close() }()
-		script(c, bufio.NewReader(c))
-	}()
-	c := newClient(t, m, ln.Addr().String(), o)
-	t.Cleanup(func() {
-		c.Close()
-		_ = ln.Close()
-		<-done
-	})
-	return c
+	return newClient(t, m, serialtest.Upstream(t, m, script), o)
 }
 
 func answer200(body string) []byte {
@@ -166,7 +141,7 @@ func answer200(body string) []byte {
 }
 
 func TestAPublicPeerSeesThePublicFormatAlone(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		var seen []string
 		c := public(t, m, &ClientOptions{MessageBytes: 1 << 20}, func(c net.Conn, r *bufio.Reader) {
 			for {
@@ -185,7 +160,7 @@ func TestAPublicPeerSeesThePublicFormatAlone(t *testing.T) {
 		})
 		body := strings.Repeat("u", 300<<10)
 		for range 2 {
-			status, got, err := roundTrip(t, c, newExchange("POST", "/up"), &pieces{list: split(body), length: -1})
+			status, got, err := serialtest.RoundTrip(t, c, serialtest.NewExchange("POST", "/up"), &serialtest.Pieces{List: split(body), Announced: -1})
 			if err != nil || status != 200 || got != body || !c.Finish() {
 				t.Fatalf("%d, %d bytes, %v", status, len(got), err)
 			}
@@ -195,12 +170,12 @@ func TestAPublicPeerSeesThePublicFormatAlone(t *testing.T) {
 			t.Fatalf("the peer saw %q", seen)
 		}
 		// What is too long for a message is refused, before it is sent where that can be.
-		x := newExchange("POST", "/up")
-		if _, _, err := roundTrip(t, c, x, &pieces{list: []string{"x"}, length: 2 << 20}); !errors.Is(err, RefuseUnstreamable) || !c.Finish() {
+		x := serialtest.NewExchange("POST", "/up")
+		if _, _, err := serialtest.RoundTrip(t, c, x, &serialtest.Pieces{List: []string{"x"}, Announced: 2 << 20}); !errors.Is(err, RefuseUnstreamable) || !c.Finish() {
 			t.Fatalf("a length beyond the limit: %v", err)
 		}
 		big := strings.Repeat("u", 2<<20)
-		if _, _, err := roundTrip(t, c, x, &pieces{list: split(big), length: -1}); !errors.Is(err, RefuseUnstreamable) {
+		if _, _, err := serialtest.RoundTrip(t, c, x, &serialtest.Pieces{List: split(big), Announced: -1}); !errors.Is(err, RefuseUnstreamable) {
 			t.Fatalf("a body beyond the limit: %v", err)
 		}
 		if c.Finish() {
@@ -210,34 +185,34 @@ func TestAPublicPeerSeesThePublicFormatAlone(t *testing.T) {
 }
 
 func TestAnUpgradeIsRefusedAndTheConnectionKept(t *testing.T) {
-	s := start(t, modes[0], echo, nil)
-	c := s.client(nil)
-	x := newExchange("GET", "/ws")
+	s := start(t, serialtest.Modes[0], serialtest.Echo, nil)
+	c := s.client(t, nil)
+	x := serialtest.NewExchange("GET", "/ws")
 	x.Request.SetProtocol([]byte("websocket"))
-	if _, _, err := roundTrip(t, c, x, nil); !errors.Is(err, exchange.ErrTunnel) || !c.Finish() {
+	if _, _, err := serialtest.RoundTrip(t, c, x, nil); !errors.Is(err, exchange.ErrTunnel) || !c.Finish() {
 		t.Fatal(err)
 	}
-	if status, _, err := roundTrip(t, c, newExchange("GET", "/"), nil); err != nil || status != 200 {
+	if status, _, err := serialtest.RoundTrip(t, c, serialtest.NewExchange("GET", "/"), nil); err != nil || status != 200 {
 		t.Fatal(status, err)
 	}
 }
 
 func TestA100IsGivenToThoseWhoWaitForIt(t *testing.T) {
-	s := start(t, modes[0], echo, nil)
-	c := s.client(nil)
-	x := newExchange("POST", "/")
+	s := start(t, serialtest.Modes[0], serialtest.Echo, nil)
+	c := s.client(t, nil)
+	x := serialtest.NewExchange("POST", "/")
 	x.Request.ExpectContinue = true
 	call, err := c.Call()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := call.Send(x, &pieces{list: []string{"abc"}, length: 3}, exchange.Timeouts{}); err != nil {
+	if err := call.Send(x, &serialtest.Pieces{List: []string{"abc"}, Announced: 3}, exchange.Timeouts{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := call.ReadHead(&x.Response); err != nil || x.Response.Status != 100 {
 		t.Fatal(x.Response.Status, err)
 	}
-	if err := call.SendBody(&pieces{list: []string{"abc"}}); err != nil {
+	if err := call.SendBody(&serialtest.Pieces{List: []string{"abc"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := call.ReadHead(&x.Response); err != nil || x.Response.Status != 200 {
@@ -246,7 +221,7 @@ func TestA100IsGivenToThoseWhoWaitForIt(t *testing.T) {
 }
 
 func TestAnEarlyAnswerArrivesWhileTheUploadGoesOn(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		s := start(t, m, func(x *exchange.Exchange) {
 			h := &x.Response
 			h.Reset(nil)
@@ -254,8 +229,8 @@ func TestAnEarlyAnswerArrivesWhileTheUploadGoesOn(t *testing.T) {
 			_ = x.Responder.Respond(h, exchange.NewBytes([]byte("too much")))
 			x.Body.Close(nil)
 		}, nil)
-		c := s.client(nil)
-		x := newExchange("POST", "/")
+		c := s.client(t, nil)
+		x := serialtest.NewExchange("POST", "/")
 		stop := make(chan struct{})
 		src := &endless{stop: stop, length: 1 << 20}
 		if err := c.Send(x, src, exchange.Timeouts{FirstByte: 10 * time.Second}); err == nil {
@@ -285,7 +260,7 @@ func TestAnEarlyAnswerArrivesWhileTheUploadGoesOn(t *testing.T) {
 
 // endless is a body that never gives all that it announced.
 type endless struct {
-	pieces
+	serialtest.Pieces
 	stop   chan struct{}
 	length int64
 	begun  bool
@@ -303,13 +278,13 @@ func (e *endless) Next() ([]byte, error) {
 }
 
 func TestCallsEndWhenCancelledOrLate(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		hang := func(c net.Conn, r *bufio.Reader) {
 			_, _ = readFrame(r)
 			_, _ = io.Copy(io.Discard, r)
 		}
 		c := public(t, m, nil, hang)
-		x := newExchange("GET", "/")
+		x := serialtest.NewExchange("GET", "/")
 		_ = c.Send(x, nil, exchange.Timeouts{FirstByte: 300 * time.Millisecond})
 		if err := c.ReadHead(&x.Response); !errors.Is(err, exchange.ErrTimeout) || c.Finish() {
 			t.Fatal(err)
@@ -344,13 +319,13 @@ func TestMalformedAnswersAreRefused(t *testing.T) {
 		{"nothing", nil},
 	} {
 		t.Run(q.name, func(t *testing.T) {
-			eachMode(t, func(t *testing.T, m mode) {
+			serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 				c := public(t, m, nil, func(c net.Conn, r *bufio.Reader) {
 					_, _ = readFrame(r)
 					_, _ = c.Write(q.send)
 				})
-				x := newExchange("GET", "/")
-				_, _, err := roundTrip(t, c, x, nil)
+				x := serialtest.NewExchange("GET", "/")
+				_, _, err := serialtest.RoundTrip(t, c, x, nil)
 				var up *exchange.UpstreamError
 				if !errors.As(err, &up) || up.Answered != (q.send != nil) || c.Finish() {
 					t.Fatalf("%v", err)
@@ -365,14 +340,14 @@ func TestABodyCutShortIsNotTakenForWhole(t *testing.T) {
 	framed, _ := head.Append(nil, zapcodec.Prefix)
 	framed, _ = zapcodec.AppendData(framed, zapcodec.Prefix, []byte("part"))
 	long := answer200(strings.Repeat("l", 200<<10))
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		for _, send := range [][]byte{framed, long[:100<<10]} {
 			c := public(t, m, nil, func(c net.Conn, r *bufio.Reader) {
 				_, _ = readFrame(r)
 				_, _ = c.Write(send)
 			})
-			x := newExchange("GET", "/")
-			if _, _, err := roundTrip(t, c, x, nil); !errors.Is(err, errTruncated) || c.Finish() {
+			x := serialtest.NewExchange("GET", "/")
+			if _, _, err := serialtest.RoundTrip(t, c, x, nil); !errors.Is(err, errTruncated) || c.Finish() {
 				t.Fatal(err)
 			}
 		}
@@ -380,14 +355,14 @@ func TestABodyCutShortIsNotTakenForWhole(t *testing.T) {
 }
 
 func TestBytesThatNothingAskedForEndTheConnection(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		c := public(t, m, nil, func(c net.Conn, r *bufio.Reader) {
 			_, _ = readFrame(r)
 			_, _ = c.Write(append(answer200("one"), answer200("two")...))
 			_, _ = io.Copy(io.Discard, r)
 		})
-		x := newExchange("GET", "/")
-		if _, body, err := roundTrip(t, c, x, nil); err != nil || body != "one" || c.Finish() {
+		x := serialtest.NewExchange("GET", "/")
+		if _, body, err := serialtest.RoundTrip(t, c, x, nil); err != nil || body != "one" || c.Finish() {
 			t.Fatal(body, err)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/transports/deadline"
+	"github.com/hanzoai/pqgw/transports/serial/serialtest"
 	"github.com/hanzoai/pqgw/transports/stream"
 	"github.com/hanzoai/pqgw/zapcodec"
 )
@@ -62,7 +63,7 @@ func FuzzServer(f *testing.F) {
 
 func serveBytes(t *testing.T, w *deadline.Watch, in []byte, piece int) []byte {
 	m := &memory{in: in, piece: piece}
-	o := Options{Watch: w, Limits: fuzzLimits, Handler: handlerFunc(func(x *exchange.Exchange) {
+	o := Options{Watch: w, Limits: fuzzLimits, Handler: serialtest.HandlerFunc(func(x *exchange.Exchange) {
 		if x.Refusal == nil && x.Body != nil {
 			b, err := io.ReadAll(readerOf{x.Body})
 			if err == nil && len(b) > len(in) {
@@ -78,7 +79,7 @@ func serveBytes(t *testing.T, w *deadline.Watch, in []byte, piece int) []byte {
 			_ = x.Responder.Respond(&x.Response, exchange.NewBytes(b))
 			return
 		}
-		echo(x)
+		serialtest.Echo(x)
 	})}
 	s := &stream.Stream{Sock: stream.NewSocket(m, true, nil)}
 	_ = NewConn(s, &exchange.Conn{}, -1, &o).Serve()
@@ -117,7 +118,7 @@ func callBytes(w *deadline.Watch, in []byte, piece int) (string, error) {
 	m := &memory{in: in, piece: piece}
 	c := NewClientConn(&stream.Stream{Sock: stream.NewSocket(m, true, nil)}, &exchange.Conn{}, &ClientOptions{Watch: w, Limits: fuzzLimits})
 	defer c.Close()
-	x := newExchange("GET", "/")
+	x := serialtest.NewExchange("GET", "/")
 	if err := c.Send(x, nil, exchange.Timeouts{}); err != nil {
 		return "", err
 	}

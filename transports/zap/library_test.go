@@ -18,6 +18,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/serial/serialtest"
 )
 
 // service serves a handler until the end of the test, and gives its address.
@@ -58,7 +59,7 @@ func TestDoHasTheShapeOfFasthttp(t *testing.T) {
 		var cfg *tls.Config
 		scheme := "zap"
 		if secure {
-			cfg, scheme = testConfig(t), "zap+tls"
+			cfg, scheme = serialtest.Config(ALPN), "zap+tls"
 		}
 		addr, _ := service(t, FastHTTP(fastEcho), cfg)
 		c := &Client{TLS: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the test's own server
@@ -110,7 +111,7 @@ func TestAnHTTPClientCallsAZAPService(t *testing.T) {
 			w.Header().Set("X-Host", r.Host)
 			fmt.Fprintf(w, "%s %s %d", r.Method, r.URL.RequestURI(), len(b))
 		}
-	})), testConfig(t))
+	})), serialtest.Config(ALPN))
 	zc := &Client{TLS: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the test's own server
 	t.Cleanup(zc.Close)
 	c := http.Client{Transport: zc}
@@ -163,7 +164,7 @@ func TestAnHTTPClientCallsAZAPService(t *testing.T) {
 }
 
 func TestTrailersOfNetHTTPTravelBothWays(t *testing.T) {
-	addr, _ := service(t, handlerFunc(func(x *exchange.Exchange) {
+	addr, _ := service(t, serialtest.HandlerFunc(func(x *exchange.Exchange) {
 		_, _ = io.Copy(io.Discard, readerOf{x.Body})
 		h := &x.Response
 		h.Reset(nil)
@@ -172,8 +173,8 @@ func TestTrailersOfNetHTTPTravelBothWays(t *testing.T) {
 		if tr := x.Body.Trailers(); tr != nil {
 			up = string(tr.Value(0))
 		}
-		_ = x.Responder.Respond(h, &pieces{list: []string{"up: " + up}, length: -1, trailers: trailer("X-Down", "2")})
-	}), testConfig(t))
+		_ = x.Responder.Respond(h, &serialtest.Pieces{List: []string{"up: " + up}, Announced: -1, Trailer: trailer("X-Down", "2")})
+	}), serialtest.Config(ALPN))
 	zc := &Client{TLS: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the test's own server
 	t.Cleanup(zc.Close)
 	req, err := http.NewRequest("POST", "https://"+addr+"/", io.MultiReader(strings.NewReader("body")))
@@ -223,7 +224,7 @@ func TestAClosedIdleConnectionIsReplacedUnseen(t *testing.T) {
 
 func TestAContextEndsACallAndItsBody(t *testing.T) {
 	begun := make(chan struct{}, 1)
-	addr, _ := service(t, handlerFunc(func(x *exchange.Exchange) {
+	addr, _ := service(t, serialtest.HandlerFunc(func(x *exchange.Exchange) {
 		h := &x.Response
 		h.Reset(nil)
 		h.Status = 200
@@ -267,7 +268,7 @@ func TestAContextEndsACallAndItsBody(t *testing.T) {
 }
 
 func TestAStreamedAnswerMayBeClosedInTheMiddle(t *testing.T) {
-	addr, _ := service(t, handlerFunc(func(x *exchange.Exchange) {
+	addr, _ := service(t, serialtest.HandlerFunc(func(x *exchange.Exchange) {
 		h := &x.Response
 		h.Reset(nil)
 		h.Status = 200

@@ -11,15 +11,16 @@ import (
 	"time"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/serial/serialtest"
 	"github.com/hanzoai/pqgw/zapcodec"
 )
 
 func TestRequestsAreAnsweredInOrderOnOneConnection(t *testing.T) {
 	big := strings.Repeat("x", 3<<20)
 	middle := strings.Repeat("y", 60<<10)
-	eachMode(t, func(t *testing.T, m mode) {
-		s := start(t, m, echo, nil)
-		c := s.dial()
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
+		s := start(t, m, serialtest.Echo, nil)
+		c := s.Dial()
 		r := bufio.NewReader(c)
 		for i, q := range []struct {
 			send []byte
@@ -48,9 +49,9 @@ func TestRequestsAreAnsweredInOrderOnOneConnection(t *testing.T) {
 }
 
 func TestARequestMayArriveByteByByte(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
-		s := start(t, m, echo, nil)
-		c := s.dial()
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
+		s := start(t, m, serialtest.Echo, nil)
+		c := s.Dial()
 		go func() {
 			for _, b := range append(request(t, "POST", "/", "body"), request(t, "GET", "/x", "")...) {
 				if _, err := c.Write([]byte{b}); err != nil {
@@ -88,11 +89,11 @@ func streamed(t testing.TB, chunks []string, trailers []string, fields ...string
 
 func TestAStreamedRequestIsReadWithItsTrailers(t *testing.T) {
 	big := strings.Repeat("z", 1<<20)
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		told := make(chan string, 1)
 		s := start(t, m, func(x *exchange.Exchange) {
 			if x.Refusal != nil {
-				echo(x)
+				serialtest.Echo(x)
 				return
 			}
 			b, err := io.ReadAll(readerOf{x.Body})
@@ -109,7 +110,7 @@ func TestAStreamedRequestIsReadWithItsTrailers(t *testing.T) {
 			h.Status = 200
 			_ = x.Responder.Respond(h, exchange.NewBytes(b))
 		}, nil)
-		c := s.dial()
+		c := s.Dial()
 		r := bufio.NewReader(c)
 		for _, chunks := range [][]string{{"a", "", "bc"}, {big, "q"}, {}, {"1", "2", "3"}} {
 			send := streamed(t, chunks, []string{"X-Sum: 9"})
@@ -131,13 +132,13 @@ func TestAStreamedBodyIsHeldToItsAnnouncedLength(t *testing.T) {
 		ok        bool
 	}{{"3", true}, {"4", false}, {"2", false}} {
 		failed := make(chan error, 1)
-		s := start(t, modes[0], func(x *exchange.Exchange) {
+		s := start(t, serialtest.Modes[0], func(x *exchange.Exchange) {
 			_, err := io.ReadAll(readerOf{x.Body})
 			failed <- err
 			x.Body = nil
-			echo(x)
+			serialtest.Echo(x)
 		}, nil)
-		c := s.dial()
+		c := s.Dial()
 		_, _ = c.Write(streamed(t, []string{"a", "bc"}, nil, "Zap-Body-Length: "+q.announced))
 		if err := <-failed; (err == nil) != q.ok {
 			t.Errorf("announced %s: %v", q.announced, err)
@@ -179,9 +180,9 @@ func TestBrokenMessagesGetTheVerdictOfOtherProtocols(t *testing.T) {
 		{"a head that is too large before a body", request(t, "GET", "/", strings.Repeat("b", 1<<20), "X-A: "+strings.Repeat("a", 40<<10)), 431, "head_too_large", true},
 	} {
 		t.Run(q.name, func(t *testing.T) {
-			eachMode(t, func(t *testing.T, m mode) {
-				s := start(t, m, echo, nil)
-				c := s.dial()
+			serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
+				s := start(t, m, serialtest.Echo, nil)
+				c := s.Dial()
 				go func() { _, _ = c.Write(q.send) }()
 				r := bufio.NewReader(c)
 				if got := readAnswer(t, r); got.status != q.status || got.body != q.reason {
@@ -219,7 +220,7 @@ func many(n int) (f []string) {
 
 func TestEachFlushOfAHandlerIsOneDataFrame(t *testing.T) {
 	long := strings.Repeat("l", 20<<10)
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		s := start(t, m, func(x *exchange.Exchange) {
 			h := &x.Response
 			h.Reset(nil)
@@ -243,7 +244,7 @@ func TestEachFlushOfAHandlerIsOneDataFrame(t *testing.T) {
 			tr.AddString("X-End", "yes")
 			_ = sink.Finish(&tr)
 		}, nil)
-		c := s.dial()
+		c := s.Dial()
 		r := bufio.NewReader(c)
 		for range 2 {
 			_, _ = c.Write(request(t, "GET", "/", ""))
@@ -259,15 +260,15 @@ func TestEachFlushOfAHandlerIsOneDataFrame(t *testing.T) {
 }
 
 func TestASourceWithoutLengthIsStreamedPieceByPiece(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		s := start(t, m, func(x *exchange.Exchange) {
 			h := &x.Response
 			h.Reset(nil)
 			h.Status = 200
 			h.AddString("Content-Type", "text/event-stream")
-			_ = x.Responder.Respond(h, &pieces{list: []string{"one", "two"}, length: -1})
+			_ = x.Responder.Respond(h, &serialtest.Pieces{List: []string{"one", "two"}, Announced: -1})
 		}, nil)
-		c := s.dial()
+		c := s.Dial()
 		_, _ = c.Write(request(t, "GET", "/", ""))
 		got := readAnswer(t, bufio.NewReader(c))
 		if got.body != "onetwo" || len(got.frames) != 2 || got.fields != "Content-Type: text/event-stream\n" {
@@ -278,13 +279,13 @@ func TestASourceWithoutLengthIsStreamedPieceByPiece(t *testing.T) {
 
 func TestABodyBeyondAMessageIsStreamedDown(t *testing.T) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 1<<17) // 2 MiB
-	s := start(t, modes[0], func(x *exchange.Exchange) {
+	s := start(t, serialtest.Modes[0], func(x *exchange.Exchange) {
 		h := &x.Response
 		h.Reset(nil)
 		h.Status = 200
 		_ = x.Responder.Respond(h, exchange.NewBytes(body))
 	}, func(o *Options) { o.MessageBytes = 1 << 20 })
-	c := s.dial()
+	c := s.Dial()
 	_, _ = c.Write(request(t, "GET", "/", ""))
 	got := readAnswer(t, bufio.NewReader(c))
 	if got.body != string(body) || len(got.frames) != 2 {
@@ -293,7 +294,7 @@ func TestABodyBeyondAMessageIsStreamedDown(t *testing.T) {
 }
 
 func TestContentLengthOfAnAnswerWithoutBodySurvivesForPeersThatKnow(t *testing.T) {
-	s := start(t, modes[0], func(x *exchange.Exchange) {
+	s := start(t, serialtest.Modes[0], func(x *exchange.Exchange) {
 		h := &x.Response
 		h.Reset(nil)
 		h.Status, h.Length = 200, 42
@@ -302,7 +303,7 @@ func TestContentLengthOfAnAnswerWithoutBodySurvivesForPeersThatKnow(t *testing.T
 		}
 		_ = x.Responder.Respond(h, nil)
 	}, nil)
-	c := s.dial()
+	c := s.Dial()
 	r := bufio.NewReader(c)
 	_, _ = c.Write(request(t, "HEAD", "/", ""))
 	if got := readAnswer(t, r); got.fields != "" {
@@ -322,7 +323,7 @@ func TestContentLengthOfAnAnswerWithoutBodySurvivesForPeersThatKnow(t *testing.T
 }
 
 func TestWhatZAPCannotCarryIsDroppedOrRefused(t *testing.T) {
-	s := start(t, modes[0], func(x *exchange.Exchange) {
+	s := start(t, serialtest.Modes[0], func(x *exchange.Exchange) {
 		h := &x.Response
 		h.Reset(nil)
 		h.Status = 103
@@ -332,9 +333,9 @@ func TestWhatZAPCannotCarryIsDroppedOrRefused(t *testing.T) {
 		if _, err := x.Responder.Tunnel(h); !errors.Is(err, exchange.ErrTunnel) {
 			t.Error(err)
 		}
-		echo(x)
+		serialtest.Echo(x)
 	}, nil)
-	c := s.dial()
+	c := s.Dial()
 	_, _ = c.Write(request(t, "GET", "/x", "", "Expect: 100-continue", "Connection: upgrade", "Upgrade: websocket"))
 	if got := readAnswer(t, bufio.NewReader(c)); got.status != 200 || got.body != "/x" {
 		t.Fatalf("%+v", got)
@@ -342,38 +343,14 @@ func TestWhatZAPCannotCarryIsDroppedOrRefused(t *testing.T) {
 }
 
 func TestAHandlerIsToldThatTheClientIsGone(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
-		gone, begun := make(chan error, 1), make(chan struct{})
-		s := start(t, m, func(x *exchange.Exchange) {
-			wait := make(chan error, 1)
-			c := exchange.Canceller{Cancel: func(err error) { wait <- err }}
-			if err := x.OnCancel(&c); err != nil {
-				wait <- err
-			}
-			close(begun)
-			select {
-			case err := <-wait:
-				gone <- err
-			case <-time.After(10 * time.Second):
-				gone <- nil
-			}
-			x.Responder.Abort(nil)
-		}, nil)
-		c := s.dial()
-		_, _ = c.Write(request(t, "GET", "/", ""))
-		<-begun
-		_ = c.Close()
-		if err := <-gone; !errors.Is(err, exchange.ErrClientGone) {
-			t.Fatalf("cancelled with %v", err)
-		}
-	})
+	serialtest.AClientThatGoesAwayCancelsTheExchange(t, serve, request(t, "GET", "/", ""))
 }
 
 func TestSlowAndIdleClientsAreEnded(t *testing.T) {
 	short := func(o *Options) {
 		o.HeadTimeout, o.IdleTimeout, o.StreamIdle = 300*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond
 	}
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		for _, q := range []struct {
 			name, reason string
 			send         []byte
@@ -382,15 +359,15 @@ func TestSlowAndIdleClientsAreEnded(t *testing.T) {
 			{"in the head", "head_timeout", request(t, "GET", "/", "")[:30]},
 			{"in the body", "body_timeout", request(t, "POST", "/", "0123456789")[:len(request(t, "POST", "/", "0123456789"))-3]},
 		} {
-			s := start(t, m, echo, short)
-			c := s.dial()
+			s := start(t, m, serialtest.Echo, short)
+			c := s.Dial()
 			_, _ = c.Write(q.send)
 			r := bufio.NewReader(c)
 			if q.reason != "" {
 				if got := readAnswer(t, r); got.status != 408 || got.body != q.reason {
 					t.Fatalf("%s: %d %s", q.name, got.status, got.body)
 				}
-			} else if m.tls {
+			} else if m.TLS {
 				_, _ = r.Peek(1) // shakes hands
 			}
 			if _, err := r.ReadByte(); !errors.Is(err, io.EOF) {
@@ -401,24 +378,24 @@ func TestSlowAndIdleClientsAreEnded(t *testing.T) {
 }
 
 func TestDrainingLetsTheRequestUnderWayEnd(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		begun, goOn := make(chan struct{}), make(chan struct{})
 		s := start(t, m, func(x *exchange.Exchange) {
 			close(begun)
 			<-goOn
-			echo(x)
+			serialtest.Echo(x)
 		}, nil)
-		c := s.client(nil)
+		c := s.client(t, nil)
 		done := make(chan struct{})
-		x := newExchange("GET", "/last")
+		x := serialtest.NewExchange("GET", "/last")
 		go func() {
 			defer close(done)
-			if status, body, err := roundTrip(t, c, x, nil); err != nil || status != 200 || body != "/last" {
+			if status, body, err := serialtest.RoundTrip(t, c, x, nil); err != nil || status != 200 || body != "/last" {
 				t.Errorf("%d %q %v", status, body, err)
 			}
 		}()
 		<-begun
-		s.each(func(c *Conn) { c.Shutdown() })
+		s.Shutdown()
 		close(goOn)
 		<-done
 		if c.Finish() {
@@ -427,35 +404,10 @@ func TestDrainingLetsTheRequestUnderWayEnd(t *testing.T) {
 	})
 }
 
-// An answer given early ends the wait for the body, also while draining.
 func TestClosingABodyEndsItsReadingWhileDraining(t *testing.T) {
-	eachMode(t, func(t *testing.T, m mode) {
-		reading, draining := make(chan struct{}), make(chan struct{})
-		s := start(t, m, func(x *exchange.Exchange) {
-			body, ended := x.Body, make(chan struct{})
-			go func() {
-				defer close(ended)
-				close(reading)
-				_, _ = io.Copy(io.Discard, readerOf{body})
-			}()
-			<-draining
-			body.Close(errNoAnswer)
-			select {
-			case <-ended:
-			case <-time.After(10 * time.Second):
-				t.Error("the reader still waits")
-			}
-			x.Response.Reset(nil)
-			x.Response.Status = 403
-			_ = x.Responder.Respond(&x.Response, nil)
-		}, nil)
-		c := s.dial()
-		send := streamed(t, []string{"abc"}, nil)
-		_, _ = c.Write(send[:len(send)-1])
-		<-reading
-		time.Sleep(50 * time.Millisecond) // for the reader to wait
-		s.each(func(c *Conn) { c.Shutdown() })
-		close(draining)
-		_, _ = io.Copy(io.Discard, c)
+	send := streamed(t, []string{"abc"}, nil)
+	serialtest.ClosingABodyEndsItsReadingWhileDraining(t, serve, send[:len(send)-1], func(r io.Reader) (int, error) {
+		g, err := tryReadAnswer(bufio.NewReader(r))
+		return g.status, err
 	})
 }
