@@ -138,7 +138,7 @@ const altSvcAge = 24 * time.Hour
 
 // start begins to take connections.
 func (q *quicSide) start() error {
-	q.tr = &quic.Transport{Conn: q.udp, ConnContext: q.attempt, VerifySourceAddress: q.mustProve}
+	q.tr = &quic.Transport{Conn: grouped(q.udp, listenGroups), ConnContext: q.attempt, VerifySourceAddress: q.mustProve}
 	ln, err := q.tr.ListenEarly(
 		&tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: q.tlsFor},
 		&quic.Config{GetConfigForClient: func(*quic.ClientInfo) (*quic.Config, error) { return q.inForce() }},

@@ -3,6 +3,7 @@ package transports
 import (
 	"context"
 	"crypto/tls"
+	"net"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -72,7 +73,7 @@ func (d *quicDialer) connect(ctx context.Context) (*quic.Conn, *exchange.Conn, e
 	if at, ok := ctx.Deadline(); ok {
 		cfg.HandshakeIdleTimeout = max(time.Until(at), time.Millisecond)
 	}
-	qc, err := quic.DialAddr(ctx, d.address, d.tls, &cfg)
+	qc, err := dialQUIC(ctx, d.address, d.tls, &cfg)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, nil, dialError(ctx, err)
@@ -91,4 +92,27 @@ func (d *quicDialer) connect(ctx context.Context) (*quic.Conn, *exchange.Conn, e
 		return nil, nil, &exchange.UpstreamError{Op: "handshake", Err: err}
 	}
 	return qc, info, nil
+}
+
+// dialQUIC makes a connection on a socket of its own, which ends with it.
+func dialQUIC(ctx context.Context, address string, secure *tls.Config, cfg *quic.Config) (*quic.Conn, error) {
+	to, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		return nil, err
+	}
+	from := &net.UDPAddr{IP: net.IPv4zero}
+	if to.IP.To4() == nil {
+		from.IP = net.IPv6unspecified
+	}
+	udp, err := net.ListenUDP("udp", from)
+	if err != nil {
+		return nil, err
+	}
+	qc, err := quic.Dial(ctx, grouped(udp, dialGroups), to, secure, cfg)
+	if err != nil {
+		_ = udp.Close()
+		return nil, err
+	}
+	context.AfterFunc(qc.Context(), func() { _ = udp.Close() })
+	return qc, nil
 }
