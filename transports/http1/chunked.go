@@ -131,6 +131,9 @@ func (c *chunks) trailers(b []byte, limit int) (n int, r *exchange.Refusal) {
 		return 0, r
 	}
 	if c.scanned = next; end == 0 {
+		if take < len(b) {
+			return 0, exchange.RefuseHeadSize
+		}
 		return take, nil
 	}
 	c.trailer = c.trailer[:end]
