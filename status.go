@@ -94,7 +94,8 @@ func (s *Server) announce(st *state) {
 	if s.o.Taken != nil {
 		s.o.Taken(st.loaded)
 	}
-	for _, l := range st.listeners {
+	for _, configured := range st.loaded.Tree.Listeners {
+		l := st.listeners[listenerKey{configured.Name, configured.Address.String()}]
 		args := []any{"listener", l.config.Name, "address", l.Addr().String(), "protocols", l.settings.Protocols}
 		if udp := l.UDPAddr(); udp != nil && l.settings.QUIC != nil {
 			args = append(args, "udp_address", udp.String())
