@@ -14,6 +14,7 @@ import (
 var (
 	refuseNoRoute     = &exchange.Refusal{Status: 404, Reason: "no_route", Text: "nothing is served under this host and path"}
 	refuseDotSegments = &exchange.Refusal{Status: 400, Reason: "dot_segments", Text: "the path has a segment '.' or '..'"}
+	refuseAmbiguous   = &exchange.Refusal{Status: 400, Reason: "ambiguous_path", Text: "the path leads elsewhere once its encodings, slashes and parameters are resolved"}
 )
 
 // refuse answers with a verdict.

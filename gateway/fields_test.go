@@ -281,6 +281,47 @@ func TestDotSegmentsAreRefused(t *testing.T) {
 	}
 }
 
+func TestAPathThatUpstreamsMayReadAsAnothersIsRefused(t *testing.T) {
+	u := &fakeUpstream{serve: ok("fine")}
+	tree := treeTo(1,
+		&config.Route{To: "app"},
+		&config.Route{Match: config.Match{Path: "/admin/*"}, Respond: &config.Respond{Status: 403}},
+		&config.Route{Match: config.Match{Path: "/exact"}, Respond: &config.Respond{Status: 403}},
+		&config.Route{Match: config.Match{Path: "/with%20space"}, Respond: &config.Respond{Status: 204}},
+	)
+	g := newGateway(t, tree, u)
+	for target, want := range map[string]int{
+		"/":                     200,
+		"/admin/x":              403,
+		"/exact":                403,
+		"/%61dmin/x":            400,
+		"//admin/x":             400,
+		"/admin%2fx":            400,
+		"/admin%5Cx":            400,
+		`/admin\x`:              400,
+		"/admin;v=1/x":          400,
+		"/admin%3bv=1/x":        400,
+		"/exac%74":              400,
+		"/exact;v=1":            400,
+		"/x/..%2fadmin":         400,
+		"/x%2f..%2fadmin":       400,
+		`/x\..\admin`:           400,
+		"/x/%252e%252e/admin":   400,
+		"/admin//x":             403, // the same route either way
+		"/admin/%7Euser;v=1":    403,
+		"/x/http://example.com": 200,
+		"/%E2%82%AC":            200,
+		"/x?y=/../%2f;//":       200, // no path
+		"/with%20space":         204, // the route says it so
+	} {
+		q := request("GET", target)
+		g.Serve(&q.x)
+		if q.r.status != want {
+			t.Errorf("%s: %d, want %d", target, q.r.status, want)
+		}
+	}
+}
+
 func TestMisdirectedConnection(t *testing.T) {
 	tree := treeTo(1, &config.Route{To: "app", Match: config.Match{Host: []string{"mesh.test"}, Listener: []string{"hop"}}})
 	tree.Listeners = []*config.Listener{{Name: "edge", TLS: "public"}, {Name: "hop", TLS: "mesh"}}

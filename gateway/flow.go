@@ -73,7 +73,8 @@ func (f *flow) run() {
 	if !f.x.Conn.Secure && f.challenge(l) {
 		return
 	}
-	if router.HasDotSegment(f.path) {
+	resolved := f.resolvedPath()
+	if router.HasDotSegment(resolved) {
 		f.refuse(refuseDotSegments)
 		return
 	}
@@ -96,8 +97,30 @@ func (f *flow) run() {
 		f.refuse(r)
 		return
 	}
+	if string(resolved) != string(f.path) && !b.route.verbatim && !f.leadsTo(l, b, resolved) {
+		f.refuse(refuseAmbiguous)
+		return
+	}
 	f.b = b
 	f.act(b.route)
+}
+
+// resolvedPath is the path as upstreams may read it that resolve all that can be: the
+// path itself where there is nothing to resolve. It lies in the scratch memory.
+func (f *flow) resolvedPath() []byte {
+	if router.Plain(f.path) {
+		return f.path
+	}
+	f.scratch = router.AppendResolved(f.scratch[:0], f.path)
+	return f.scratch
+}
+
+// leadsTo tells whether a path leads to the same route. Where a path and what an upstream may
+// make of it do not, the one would evade what the other is held to.
+func (f *flow) leadsTo(l *listener, b *binding, path []byte) bool {
+	f.query.Path = path
+	other, ok := l.routes.Lookup(&f.query)
+	return ok && other == b
 }
 
 // act does what the route says.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hanzoai/pqgw/config"
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/gateway/router"
 )
 
 // route is a config.Route made ready. It has one of upstream, mount, redirect
@@ -15,6 +16,8 @@ import (
 type route struct {
 	name string
 	to   string // name of the upstream or mount
+	// verbatim: the route's own path is one that can be read in several ways.
+	verbatim bool
 
 	upstream *upstream
 	mount    exchange.Handler
@@ -29,6 +32,7 @@ type route struct {
 
 func (g *Gateway) compileRoute(t *config.Tree, r *config.Route, ups map[string]*upstream) (*route, error) {
 	c := &route{name: cmp.Or(r.Name, routeName(&r.Match)), to: r.To}
+	c.verbatim = !router.Plain([]byte(r.Match.Path))
 	var err error
 	if c.requestOps, err = compileOps(r.RequestHeaders, true); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hanzoai/pqgw/config"
+	"github.com/hanzoai/pqgw/gateway/router"
 )
 
 // explainFlags are the flags of `config explain`.
@@ -130,8 +132,10 @@ type outcome struct {
 	// Winner is the rank of the route that gets the request; 0 where none does.
 	Winner int `json:"winner"`
 	// RedirectHTTPS is set where the listener asks no route.
-	RedirectHTTPS bool      `json:"redirect_https,omitempty"`
-	Verdicts      []verdict `json:"routes"`
+	RedirectHTTPS bool `json:"redirect_https,omitempty"`
+	// Refused says why no route gets the request although one matches: see the gateway's answers of 400.
+	Refused  string    `json:"refused,omitempty"`
+	Verdicts []verdict `json:"routes"`
 }
 
 type verdict struct {
@@ -180,7 +184,22 @@ func outcomeOf(t *config.Tree, q config.Request) outcome {
 	for i, v := range verdicts {
 		o.Verdicts = append(o.Verdicts, verdict{Rank: i + 1, Matches: v.Matches, Why: v.Why})
 	}
+	resolved := string(router.AppendResolved(nil, []byte(q.Path)))
+	if router.HasDotSegment([]byte(resolved)) {
+		o.Refused = "the path has a segment '.' or '..'"
+	} else if resolved != q.Path && winner >= 0 && router.Plain([]byte(t.Rules()[winner].Route.Match.Path)) {
+		q.Path = resolved
+		if _, other := t.Explain(q); other < 0 || t.Rules()[other].Index != t.Rules()[winner].Index {
+			o.Refused = "to some upstreams the path is " + resolved + ", which is another route's"
+		}
+	}
 	return o
+}
+
+// sameAs tells whether the same becomes of the request at both listeners.
+func (o *outcome) sameAs(other *outcome) bool {
+	return o.Winner == other.Winner && o.RedirectHTTPS == other.RedirectHTTPS && o.Refused == other.Refused &&
+		slices.Equal(o.Verdicts, other.Verdicts)
 }
 
 func factsOf(t *config.Tree, l *config.Listener) listenerFacts {
@@ -220,8 +239,19 @@ func (e *explanation) print(w io.Writer) error {
 	if len(e.Requests) == 0 {
 		e.printRoutes(table)
 	}
-	for i := range e.Requests {
-		e.printOutcome(table, &e.Requests[i])
+	for left := e.Requests; len(left) > 0; {
+		o, names := left[0], []string{}
+		var others []outcome
+		for i := range left {
+			if left[i].sameAs(&o) {
+				names = append(names, left[i].Listener)
+			} else {
+				others = append(others, left[i])
+			}
+		}
+		o.Listener = strings.Join(names, ", ")
+		e.printOutcome(table, &o)
+		left = others
 	}
 	return table.Flush()
 }
@@ -239,9 +269,12 @@ func (e *explanation) printOutcome(w io.Writer, o *outcome) {
 		fmt.Fprintf(w, "\nAt %s every request is led to https: 308.\n", o.Listener)
 		return
 	}
-	if o.Winner == 0 {
+	switch {
+	case o.Refused != "":
+		fmt.Fprintf(w, "\nAt %s it is refused: 400, %s.\n", o.Listener, o.Refused)
+	case o.Winner == 0:
 		fmt.Fprintf(w, "\nAt %s no route matches: 404.\n", o.Listener)
-	} else {
+	default:
 		r := e.Routes[o.Winner-1]
 		fmt.Fprintf(w, "\nAt %s the route %s gets it: %s.\n", o.Listener, r.Name, r.Action)
 	}

@@ -133,3 +133,19 @@ func TestExplainSaysThatAListenerLeadsToHTTPS(t *testing.T) {
 		t.Errorf("explained as\n%s%s", stdout, stderr)
 	}
 }
+
+func TestExplainSaysThatAPathIsRefused(t *testing.T) {
+	file := configFixture(t, `version: 1
+listeners: [{name: a, address: ":80"}, {name: b, address: ":81"}]
+routes: [{to: trace}, {match: {path: /admin/*}, respond: {status: 403}}]
+`)
+	for path, want := range map[string]string{
+		"/%61dmin/x":    "At a, b it is refused: 400, to some upstreams the path is /admin/x, which is another route's.",
+		"/x/..%2fadmin": "At a, b it is refused: 400, the path has a segment '.' or '..'.",
+		"/%62":          "At a, b the route /* gets it: to trace.",
+	} {
+		if _, stdout, stderr := runPQGW("config", "explain", file, "--path", path); !strings.Contains(stdout, want) {
+			t.Errorf("%s is explained as\n%s%s", path, stdout, stderr)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/hanzoai/pqgw/config"
@@ -84,40 +83,3 @@ func (t *Table[T]) Misdirected(host []byte, sni string) bool {
 		}
 	}
 }
-
-// HasDotSegment tells whether a path has a segment "." or "..", also with its
-// dots percent-encoded. Such a path means one place to routes and another to an
-// upstream that resolves it (RFC 3986, section 5.2.4), some of which cut a ";…"
-// off before they do; clients resolve them before they send.
-func HasDotSegment(path []byte) bool {
-	for rest := path; ; {
-		i := bytes.IndexByte(rest, '/')
-		if i < 0 {
-			return false
-		}
-		rest = rest[i+1:]
-		if len(rest) > 0 && (rest[0] == '.' || rest[0] == '%') && dotSegment(rest) {
-			return true
-		}
-	}
-}
-
-func dotSegment(b []byte) bool {
-	dots := 0
-	for len(b) > 0 && b[0] != '/' && b[0] != '\\' && b[0] != ';' {
-		switch {
-		case b[0] == '.':
-			b = b[1:]
-		case len(b) >= 3 && b[0] == '%' && b[1] == '2' && hexE(b[2]):
-			b = b[3:]
-		default:
-			return false
-		}
-		if dots++; dots > 2 {
-			return false
-		}
-	}
-	return dots > 0
-}
-
-func hexE(c byte) bool { return c == 'e' || c == 'E' }

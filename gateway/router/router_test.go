@@ -55,6 +55,34 @@ func TestHasDotSegment(t *testing.T) {
 	}
 }
 
+func TestAPathIsResolvedAsUpstreamsMay(t *testing.T) {
+	for path, want := range map[string]string{
+		"/admin":               "/admin",
+		"/%61dmin":             "/admin",
+		"//admin///x":          "/admin/x",
+		"/admin%2fx":           "/admin/x",
+		"/admin%2F%2fx":        "/admin/x",
+		`/admin\x`:             "/admin/x",
+		"/admin%5cx":           "/admin/x",
+		"/admin;a=b/x;c/y":     "/admin/x/y",
+		"/admin%3Ba/x":         "/admin/x",
+		"/a/..%2fb":            "/a/../b",
+		"/%252e":               "/%2e",
+		"/50%":                 "/50%",
+		"/5%2":                 "/5%2",
+		"/%zz%2":               "/%zz%2",
+		"/%e2%82%ac":           "/\u20ac",
+		"/http://example.com/": "/http:/example.com/",
+	} {
+		if got := string(AppendResolved(nil, []byte(path))); got != want {
+			t.Errorf("%s is resolved to %s, want %s", path, got, want)
+		}
+		if Plain([]byte(path)) && path != want {
+			t.Errorf("%s is not plain", path)
+		}
+	}
+}
+
 func head(t testing.TB, method string, fields ...string) *exchange.Head {
 	t.Helper()
 	h := &exchange.Head{}
