@@ -105,7 +105,7 @@ func (a *answer) begin(status int) error {
 	a.started = true
 	a.sent.Store(true)
 	c := a.c
-	c.closing = c.closing || c.draining.Load() || status >= 300 && c.unread && !c.body.done()
+	c.closing = c.closing || c.draining.Load() || status >= 300 && c.unread && !c.body.Done()
 	return nil
 }
 

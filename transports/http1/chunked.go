@@ -1,6 +1,8 @@
 package http1
 
 import (
+	"io"
+
 	"github.com/hanzoai/pqgw/exchange"
 )
 
@@ -23,21 +25,63 @@ const (
 // they are nothing but work (CVE-2023-39326).
 const maxChunkExt = 4096
 
-// chunks is the decoder of one chunked body. It is fed bytes as they come.
+// chunks is the decoder of one chunked body, a serial.Framer. It is fed bytes as
+// they come.
 type chunks struct {
+	limits  *exchange.Limits // on the trailer section
 	state   chunkState
-	left    int64 // of the current chunk's data
+	size    int64 // of the chunk begun last
 	digits  int
 	ext     int
 	trailer []byte // the trailer section so far
 	scanned int
 }
 
+// reset makes ready for another body.
+func (c *chunks) reset(limits *exchange.Limits) {
+	*c = chunks{limits: limits, trailer: c.trailer[:0]}
+}
+
+// Frame implements serial.Framer.
+func (c *chunks) Frame(b []byte, trailers *exchange.Head) (used int, data int64, err error) {
+	if c.state == chunkData {
+		c.state = chunkDataCR
+	}
+	used, r := c.framing(b)
+	if r == nil && c.state == chunkDone {
+		if r = c.fields(trailers); r == nil {
+			return used, 0, io.EOF
+		}
+	}
+	switch {
+	case r != nil:
+		return used, 0, r
+	case c.state == chunkData:
+		return used, c.size, nil
+	}
+	return used, 0, nil
+}
+
+// Ahead implements serial.Framer.
+func (c *chunks) Ahead(b []byte) int { return len(b) }
+
+// fields makes the trailers' head of the section, once all of it is there.
+func (c *chunks) fields(h *exchange.Head) *exchange.Refusal {
+	h.Reset(c.trailer)
+	if len(c.trailer) <= 2 {
+		return nil
+	}
+	if r := parseFields(c.trailer, 0, h, c.limits.Fields); r != nil {
+		return r
+	}
+	return exchange.CheckTrailers(h, c.limits)
+}
+
 // framing consumes b until data begins, the body ends, or b does.
-func (c *chunks) framing(b []byte, maxTrailer int) (n int, r *exchange.Refusal) {
+func (c *chunks) framing(b []byte) (n int, r *exchange.Refusal) {
 	for n < len(b) && c.state != chunkData && c.state != chunkDone {
 		if c.state == chunkTrailers {
-			used, r := c.trailers(b[n:], maxTrailer)
+			used, r := c.trailers(b[n:], c.limits.HeadBytes)
 			return n + used, r
 		}
 		if r := c.step(b[n]); r != nil {
@@ -52,7 +96,7 @@ func (c *chunks) framing(b []byte, maxTrailer int) (n int, r *exchange.Refusal) 
 func (c *chunks) step(b byte) *exchange.Refusal {
 	switch c.state {
 	case chunkSize:
-		c.left, c.digits = 0, 0
+		c.size, c.digits = 0, 0
 		return c.digit(b)
 	case chunkDigits:
 		switch b {
@@ -69,7 +113,7 @@ func (c *chunks) step(b byte) *exchange.Refusal {
 		if b != '\n' {
 			return exchange.RefuseChunk
 		}
-		if c.state = chunkData; c.left == 0 {
+		if c.state = chunkData; c.size == 0 {
 			c.state = chunkTrailers
 		}
 	case chunkDataCR:
@@ -99,7 +143,7 @@ func (c *chunks) digit(b byte) *exchange.Refusal {
 	if c.digits++; v < 0 || c.digits > 15 {
 		return exchange.RefuseChunk
 	}
-	c.left = c.left<<4 | v
+	c.size = c.size<<4 | v
 	c.state = chunkDigits
 	return nil
 }

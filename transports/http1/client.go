@@ -11,6 +11,7 @@ import (
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/transports/buffer"
 	"github.com/hanzoai/pqgw/transports/deadline"
+	"github.com/hanzoai/pqgw/transports/serial"
 	"github.com/hanzoai/pqgw/transports/stream"
 )
 
@@ -44,7 +45,8 @@ type ClientConn struct {
 	unsent   bool // the request's body has not been sent to its end
 	head     *exchange.Head
 	headLen  int
-	body     body
+	body     serial.Body
+	chunks   chunks
 	hasBody  bool
 	extra    bool        // bytes came that belong to no answer
 	cleared  atomic.Bool // the streamed request was sent to its end
@@ -71,7 +73,7 @@ func NewClientConn(s *stream.Stream, info *exchange.Conn, o *ClientOptions) *Cli
 	c := &ClientConn{o: o, s: s, info: info, reuse: true}
 	c.step = c.stepOnce
 	c.bodyStep = c.stepBody
-	c.body.read = c.readBody
+	c.body.Use(c.readBody, nil)
 	c.canceller.Cancel = c.cancel
 	c.entry = deadline.Entry{Expire: c.wake, FD: -1}
 	c.idleFrom = o.Watch.Now()
@@ -378,23 +380,20 @@ func (c *ClientConn) accept(minor int) {
 		return
 	}
 	c.hasBody = true
-	kind := framedByLength
+	from := c.r + c.headLen
 	switch {
 	case h.Chunked:
-		kind = framedByChunks
+		c.chunks.reset(&c.o.Limits)
+		c.body.StartFramed(c.buf.B[from:c.w], &c.chunks, 0, -1)
 	case h.Length < 0:
-		kind, c.reuse = framedByClose, false
-	}
-	if kind == framedByLength {
+		c.reuse = false
+		c.body.StartToClose(c.buf.B[from:c.w])
+	default:
 		c.lookAhead(h.Length)
+		end := int(min(int64(c.w), int64(from)+h.Length))
+		c.w, c.extra = end, c.w > end
+		c.body.StartSized(c.buf.B[from:end], h.Length)
 	}
-	from := c.r + c.headLen
-	end := c.w
-	if kind == framedByLength {
-		end = int(min(int64(end), int64(from)+h.Length))
-	}
-	c.body.start(kind, h.Length, c.buf.B[from:end], &c.o.Limits, 0)
-	c.w, c.extra = end, c.w > end
 }
 
 // lookAhead reads what has arrived since the head did, where it makes the
@@ -468,9 +467,9 @@ func (c *ClientConn) Tunnel() (exchange.Tunnel, error) {
 func (c *ClientConn) Finish() bool {
 	c.limit(0)
 	reusable := c.reuse && c.final && c.err == nil && !c.extra && (!c.unsent || c.cleared.Load()) &&
-		c.bodyAtEnd() && !c.entry.Expired() && c.cancelled.Load() == nil && !c.closed.Load()
-	c.body.release()
-	c.body.free()
+		(!c.hasBody || c.body.AtEnd()) && !c.entry.Expired() && c.cancelled.Load() == nil && !c.closed.Load()
+	c.body.Rest()
+	c.body.Free()
 	c.buf.Put()
 	c.buf, c.r, c.w = nil, 0, 0
 	if c.out != nil {
@@ -484,19 +483,6 @@ func (c *ClientConn) Finish() bool {
 	c.reuse = reusable
 	c.idleFrom = c.o.Watch.Now()
 	return reusable
-}
-
-// bodyAtEnd tells whether the answer's last byte has been taken off the wire and
-// nothing behind it.
-func (c *ClientConn) bodyAtEnd() bool {
-	if !c.hasBody {
-		return true
-	}
-	if c.body.done() {
-		return len(c.body.cur) == 0
-	}
-	_, whole := c.body.Whole()
-	return whole
 }
 
 // clientTunnel is the upstream's side of an upgraded connection.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/transports/deadline"
+	"github.com/hanzoai/pqgw/transports/serial"
 	"github.com/hanzoai/pqgw/transports/serial/serialtest"
 )
 
@@ -132,7 +133,7 @@ func TestATruncatedBodyIsAnError(t *testing.T) {
 				_, _ = io.WriteString(c, answer)
 			})
 			_, body, err := serialtest.RoundTrip(t, c, serialtest.NewExchange("GET", "/"), nil)
-			if !errors.Is(err, errTruncated) || body != "abc" || c.Finish() {
+			if !errors.Is(err, serial.ErrTruncated) || body != "abc" || c.Finish() {
 				t.Errorf("%q: %q %v", answer, body, err)
 			}
 		}

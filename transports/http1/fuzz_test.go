@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/serial"
 )
 
 // accepted is what a parser made of a request, for comparison.
@@ -143,20 +144,22 @@ func FuzzChunked(f *testing.F) {
 // decode runs in through a body that is read step bytes at a time.
 func decode(in []byte, step int) ([]byte, error) {
 	lim := &exchange.Limits{HeadBytes: 1 << 10, Fields: 16}
-	var b body
+	var b serial.Body
+	var c chunks
+	c.reset(lim)
 	rest := in
-	b.read = func(p []byte) (int, error) {
+	b.Use(func(p []byte) (int, error) {
 		if len(rest) == 0 {
 			return 0, io.EOF
 		}
 		n := copy(p[:min(len(p), max(1, step))], rest)
 		rest = rest[n:]
 		return n, nil
-	}
-	b.start(framedByChunks, -1, nil, lim, 0)
-	defer b.free()
+	}, nil)
+	b.StartFramed(nil, &c, 0, -1)
+	defer b.Free()
 	out, err := io.ReadAll(&b)
-	if err == nil && !b.done() {
+	if err == nil && !b.Done() {
 		err = errors.New("the end came before the end")
 	}
 	return out, err

@@ -48,15 +48,16 @@ func (c *Conn) serve() {
 // stream sets the body up that has not all come.
 func (c *Conn) stream(rest []byte) {
 	q := &c.x.Request
-	kind := framedByLength
 	if q.Chunked {
-		kind = framedByChunks
+		c.chunks.reset(&c.o.Limits)
+		c.body.StartFramed(rest, &c.chunks, 0, -1)
+	} else {
+		c.body.StartSized(rest, q.Length)
 	}
-	c.body.start(kind, q.Length, rest, &c.o.Limits, c.o.Limits.BodyBytes)
-	c.body.count = &c.x.BytesIn
+	c.body.Bound(c.o.Limits.BodyBytes, &c.x.BytesIn)
 	c.waited = 0
 	if q.ExpectContinue {
-		c.body.first = c.cont
+		c.body.BeforeWait(c.cont)
 	}
 	c.x.Body, c.unread = &c.body, true
 }
@@ -73,15 +74,15 @@ func (c *Conn) finish(used int) {
 		return
 	}
 	if c.x.Body == exchange.Source(&c.body) {
-		c.unread = !c.body.done()
-		if c.body.closed.Load() {
+		c.unread = !c.body.Done()
+		if c.body.GivenUp() {
 			_ = c.s.Sock.SetReadDeadline(time.Time{})
 		}
-		rest := c.body.release()
+		rest := c.body.Rest()
 		if !c.unread {
 			c.keep(rest) // before its memory, which may be the body's, is another's
 		}
-		c.body.free()
+		c.body.Free()
 	} else {
 		c.r = min(c.w, c.r+c.headEnd+used)
 	}
@@ -115,7 +116,7 @@ func (c *Conn) readBody(p []byte) (int, error) {
 	if c.answer.sent.Load() {
 		c.limit(c.o.StreamIdle)
 	} else {
-		c.limit(c.bodyTime(c.body.total, c.waited))
+		c.limit(c.bodyTime(c.body.Total(), c.waited))
 	}
 	n, err := c.s.Read(p)
 	c.waited += c.o.Watch.Now() - began
@@ -127,7 +128,7 @@ func (c *Conn) readBody(p []byte) (int, error) {
 		_ = c.s.Sock.SetDeadline(time.Now().Add(lingerTime))
 		return n, exchange.RefuseSlowBody
 	}
-	if c.drainOnly(err) && !c.body.closed.Load() {
+	if c.drainOnly(err) && !c.body.GivenUp() {
 		return c.s.Read(p)
 	}
 	return n, err
@@ -160,7 +161,7 @@ func (c *Conn) end() {
 	aborted := false
 	if c.work != nil {
 		aborted = c.answer.aborted
-		c.body.free()
+		c.body.Free()
 	}
 	if c.work != nil && c.answer.started && !c.answer.aborted && !c.answer.tunnelled && c.unread {
 		c.linger()

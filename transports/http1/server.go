@@ -10,6 +10,7 @@ import (
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/transports/buffer"
 	"github.com/hanzoai/pqgw/transports/deadline"
+	"github.com/hanzoai/pqgw/transports/serial"
 	"github.com/hanzoai/pqgw/transports/stream"
 )
 
@@ -74,8 +75,10 @@ type Conn struct {
 	began   int64 // when we began to wait for the body, by the watch
 	waited  int64 // for how long we did, milliseconds
 	unread  bool  // the request's body was not read to its end
-	reader  func([]byte) (int, error)
-	cont    func() error
+	// Methods as values, kept so that they cost no allocation.
+	reader    func([]byte) (int, error)
+	interrupt func()
+	cont      func() error
 
 	draining atomic.Bool
 	gone     atomic.Bool
@@ -85,7 +88,8 @@ type Conn struct {
 // are idle.
 type work struct {
 	x      exchange.Exchange
-	body   body
+	body   serial.Body
+	chunks chunks
 	whole  exchange.Bytes
 	answer answer
 }
@@ -98,7 +102,8 @@ func (c *Conn) begin() {
 		return
 	}
 	w := workPool.Get().(*work)
-	w.answer.c, w.body.read, w.body.wake = c, c.reader, c.interruptRead
+	w.answer.c = c
+	w.body.Use(c.reader, c.interrupt)
 	w.answer.reset()
 	w.x.Reset(c.info)
 	c.mu.Lock()
@@ -115,8 +120,8 @@ func (c *Conn) rest() {
 	c.mu.Lock()
 	c.work = nil
 	c.mu.Unlock()
-	w.answer.c, w.body.read, w.body.wake, w.body.first, w.body.count = nil, nil, nil, nil, nil
-	w.body.cur, w.body.limits = nil, nil
+	w.answer.c, w.chunks.limits = nil, nil
+	w.body.Drop()
 	w.x.Reset(nil)
 	w.x.Request.Reset(nil)
 	w.x.Response.Reset(nil)
@@ -148,7 +153,7 @@ const (
 func NewConn(s *stream.Stream, info *exchange.Conn, fd int, o *Options) *Conn {
 	c := &Conn{o: o, s: s, info: info}
 	c.step = c.stepOnce
-	c.reader = c.readBody
+	c.reader, c.interrupt = c.readBody, c.interruptRead
 	c.cont = c.sendContinue
 	c.entry = deadline.Entry{Expire: c.wake, Gone: c.clientGone, FD: fd}
 	return c

@@ -107,7 +107,7 @@ func (a *answer) head(out *[]byte, h *exchange.Head, kind byte, body int, length
 	a.started = true
 	a.sent.Store(true)
 	c := a.c
-	c.closing = c.closing || c.draining.Load() || h.Status >= 300 && c.unread && !c.body.done()
+	c.closing = c.closing || c.draining.Load() || h.Status >= 300 && c.unread && !c.body.Done()
 	if c.closing && c.extended {
 		b[prefix+6] |= FlagLast
 	}

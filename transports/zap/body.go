@@ -2,391 +2,181 @@ package zap
 
 import (
 	"encoding/binary"
-	"errors"
 	"io"
-	"sync/atomic"
 
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/transports/buffer"
+	"github.com/hanzoai/pqgw/transports/serial"
 	"github.com/hanzoai/pqgw/zapcodec"
 )
 
-// body is the reading end of a message's body, of a request or an answer: of one
-// message whose body is longer than what was read with its head, or of data frames. It
-// begins with what was read along with the head and goes on in a buffer of its
-// own, which grows with the traffic.
-type body struct {
-	read func(p []byte) (int, error) // waits; the connection's
-	wake func()                      // ends a read that waits
-	cur  []byte                      // read and not yet given out
-	buf  *buffer.Buffer
+// framing reads what lies between and behind the pieces of a body, a
+// serial.Framer: data frames and an end, or the rest of a message whose body is
+// longer than what was read with its head.
+type framing struct {
+	limits  *exchange.Limits
+	message int // most bytes of a frame; 0 where the body lies in a message of its own
+	skip    int64
+	// Of a message of its own: the bytes behind the body, and where in them the trailers
+	// lie.
+	tail  int
+	block zapcodec.Span
 
-	framed bool          // data frames and an end follow
-	chunk  int64         // bytes of data before the next framing
-	skip   int64         // bytes behind them that mean nothing
-	tail   int           // of a message of its own: bytes behind the body, up to the message's end
-	block  zapcodec.Span // where in the tail the trailers lie
-
-	total    int64 // given out so far
-	length   int64 // of the whole as announced; -1 where it was not
-	limit    int64 // of total; 0 for none
-	limits   *exchange.Limits
-	message  int // most bytes of a frame
-	end      zapcodec.EndView
-	trailers exchange.Head
-	kept     []byte // the bytes that trailers points into
-	err      error  // sticky: io.EOF once all was given out
-	count    *int64 // where bytes are counted besides, or nil
-	ended    atomic.Bool
-	closed   atomic.Bool
-}
-
-// errTruncated: the connection ended before the body did.
-var errTruncated = errors.New("connection closed in the middle of the body")
-
-// reset makes the body ready for another message; cur is what was read behind
-// its head.
-func (b *body) reset(cur []byte, limits *exchange.Limits, message int) {
-	b.cur, b.framed, b.chunk, b.skip, b.tail, b.block = cur, false, 0, 0, 0, zapcodec.Span{}
-	b.total, b.length, b.limit, b.err, b.count = 0, -1, 0, nil, nil
-	b.limits, b.message = limits, message
-	b.trailers.Reset(nil)
-	b.ended.Store(false)
-	b.closed.Store(false)
-}
-
-// startMessage is for a body that lies in one message of size bytes.
-func (b *body) startMessage(size int, l zapcodec.Layout, cur []byte, limits *exchange.Limits) {
-	b.reset(cur, limits, 0)
-	bodyEnd := l.Body.Off + l.Body.Len
-	b.chunk, b.length = int64(l.Body.Len), int64(l.Body.Len)
-	b.tail = size - int(bodyEnd)
-	if l.Trailers.Len > 0 {
-		b.block = zapcodec.Span{Off: l.Trailers.Off - bodyEnd, Len: l.Trailers.Len}
-	}
+	end  zapcodec.EndView
+	kept []byte // the bytes that trailers point into
 }
 
 // startFrames is for a body that comes in data frames; length is what was
 // announced, or -1.
-func (b *body) startFrames(length int64, cur []byte, limits *exchange.Limits, message int) {
-	b.reset(cur, limits, message)
-	b.framed, b.length = true, length
+func (f *framing) startFrames(b *serial.Body, length int64, cur []byte, limits *exchange.Limits, message int) {
+	f.limits, f.message, f.skip = limits, message, 0
+	b.StartFramed(cur, f, 0, length)
 }
 
-// release gives up what was read and returns what lies behind the body.
-func (b *body) release() (rest []byte) {
-	rest = b.cur
-	b.cur = nil
-	return rest
-}
-
-func (b *body) free() {
-	b.buf.Put()
-	b.buf = nil
-	if cap(b.kept) > buffer.Small {
-		b.kept = nil
+// startMessage is for a body that lies in one message of size bytes.
+func (f *framing) startMessage(b *serial.Body, size int, l zapcodec.Layout, cur []byte, limits *exchange.Limits) {
+	length := int64(l.Body.Len)
+	bodyEnd := l.Body.Off + l.Body.Len
+	if size == int(bodyEnd) {
+		b.StartSized(cur, length)
+		return
 	}
+	f.limits, f.message, f.skip = limits, 0, 0
+	f.tail, f.block = size-int(bodyEnd), zapcodec.Span{}
+	if l.Trailers.Len > 0 {
+		f.block = zapcodec.Span{Off: l.Trailers.Off - bodyEnd, Len: l.Trailers.Len}
+	}
+	b.StartFramed(cur, f, length, length)
 }
 
-// done tells whether the body was read to its end.
-func (b *body) done() bool { return b.ended.Load() }
-
-// Length implements exchange.Source.
-func (b *body) Length() int64 {
-	switch {
-	case b.done():
-		return 0
-	case b.length >= 0:
-		return b.length - b.total
-	}
-	return -1
-}
-
-// Whole implements exchange.Source.
-func (b *body) Whole() ([]byte, bool) {
-	if b.done() {
-		return nil, b.trailers.Live() == 0
-	}
-	if b.err == nil && !b.framed && b.block.Len == 0 && int64(len(b.cur)) >= b.chunk+int64(b.tail) {
-		return b.cur[:b.chunk:b.chunk], true
-	}
-	return nil, false
-}
-
-// Buffered implements exchange.Source.
-func (b *body) Buffered() int {
-	n := int(min(int64(len(b.cur)), b.chunk))
-	if n == 0 && b.framed && len(b.cur) > prefix+zapcodec.DataHeadLen && b.cur[prefix+7] == zapcodec.TypeData {
-		// The next frame has begun to arrive with a chunk of its own.
-		n = len(b.cur) - prefix - zapcodec.DataHeadLen
-	}
-	return n
-}
-
-// Trailers implements exchange.Source.
-func (b *body) Trailers() *exchange.Head {
-	if b.trailers.Live() == 0 {
+// startWhole is for the body, with trailers, of a message that is whole.
+func startWhole(b *serial.Body, body []byte, trailers zapcodec.Pairs, message []byte, limits *exchange.Limits) *exchange.Refusal {
+	b.StartSized(body, int64(len(body)))
+	if trailers.Count() == 0 {
 		return nil
 	}
-	return &b.trailers
+	return takeTrailers(&b.Trailer, trailers, message, limits)
 }
 
-// errGivenUp is what a reader learns when the rest of the body is not wanted.
-var errGivenUp = errors.New("the rest of the body is not wanted")
+// takeTrailers makes h of the trailers that lie in message.
+func takeTrailers(h *exchange.Head, p zapcodec.Pairs, message []byte, limits *exchange.Limits) *exchange.Refusal {
+	h.Reset(message)
+	r := addPairs(h, p, limits)
+	if r == nil {
+		r = exchange.CheckTrailers(h, limits)
+	}
+	if r != nil {
+		h.Reset(nil)
+	}
+	return r
+}
 
-// Close implements exchange.Source. The connection decides what becomes of the
-// rest.
-func (b *body) Close(error) {
-	if !b.ended.Load() && !b.closed.Swap(true) && b.wake != nil {
-		b.wake()
+// drop lets go of all that belongs to one connection, and of memory that few bodies need.
+func (f *framing) drop() {
+	f.limits = nil
+	if cap(f.kept) > buffer.Small {
+		f.kept = nil
 	}
 }
 
-// Next implements exchange.Source.
-func (b *body) Next() ([]byte, error) {
-	n, err := b.ready()
-	if n == 0 {
-		return nil, err
+// Ahead implements serial.Framer: the next frame may have begun to arrive with a chunk
+// of its own.
+func (f *framing) Ahead(b []byte) int {
+	if f.message == 0 || len(b) <= prefix+zapcodec.DataHeadLen || b[prefix+7] != zapcodec.TypeData {
+		return 0
 	}
-	p := b.cur[:n:n]
-	b.cur = b.cur[n:]
-	b.moved(n)
-	return p, b.pastData()
+	return len(b) - prefix - zapcodec.DataHeadLen
 }
 
-// Read implements exchange.Source.
-func (b *body) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
+// Frame implements serial.Framer.
+func (f *framing) Frame(b []byte, trailers *exchange.Head) (used int, data int64, err error) {
+	if f.message == 0 {
+		return f.rest(b, trailers)
 	}
-	if len(b.cur) == 0 && b.err == nil && b.chunk > 0 {
-		return b.direct(p)
+	for {
+		n := int(min(f.skip, int64(len(b)-used)))
+		used, f.skip = used+n, f.skip-int64(n)
+		if f.skip > 0 || len(b)-used < prefix+zapcodec.HeaderLen {
+			return used, 0, nil
+		}
+		n, data, err = f.next(b[used:], trailers)
+		used += n
+		if data > 0 || err != nil || f.skip == 0 {
+			return used, data, err
+		}
 	}
-	n, err := b.ready()
-	if n == 0 {
-		return 0, err
-	}
-	n = copy(p, b.cur[:n])
-	b.cur = b.cur[n:]
-	b.moved(n)
-	return n, b.pastData()
 }
 
-// direct reads data straight into the caller's memory, the next bytes of the
-// stream being nothing else.
-func (b *body) direct(p []byte) (int, error) {
-	if b.closed.Load() {
-		return 0, errGivenUp
+// rest takes in what is behind the body of a message of its own.
+func (f *framing) rest(b []byte, trailers *exchange.Head) (used int, data int64, err error) {
+	if len(b) < f.tail {
+		return 0, 0, nil
 	}
-	n, err := b.read(p[:min(int64(len(p)), b.chunk)])
-	if n > 0 {
-		b.moved(n)
-		return n, b.pastData()
+	if f.block.Len > 0 {
+		block := f.block.Of(b[:f.tail])
+		if f.limits.HeadBytes > 0 && len(block) > f.limits.HeadBytes {
+			return 0, 0, exchange.RefuseTrailers
+		}
+		f.kept = append(f.kept[:0], block...)
+		if err := f.fields(f.end.ParseBlock(f.kept), trailers); err != nil {
+			return 0, 0, err
+		}
 	}
+	return f.tail, 0, io.EOF
+}
+
+// fields makes the trailers' head of what end holds.
+func (f *framing) fields(err error, trailers *exchange.Head) error {
 	if err != nil {
-		b.fail(err)
+		return exchange.RefuseTrailers
 	}
-	return 0, b.err
-}
-
-// ready waits until there is data in cur and tells how much; 0 with the end or
-// the error.
-func (b *body) ready() (int, error) {
-	for b.err == nil {
-		if b.chunk == 0 && b.framing() {
-			continue
-		}
-		if n := min(int64(len(b.cur)), b.chunk); n > 0 {
-			return int(n), nil
-		}
-		if b.err != nil {
-			break
-		}
-		if err := b.fill(); err != nil {
-			b.fail(err)
-		}
-	}
-	return 0, b.err
-}
-
-// moved accounts for n bytes of data.
-func (b *body) moved(n int) {
-	b.total += int64(n)
-	b.chunk -= int64(n)
-	if b.count != nil {
-		*b.count += int64(n)
-	}
-	if b.limit > 0 && b.total > b.limit {
-		b.err = exchange.RefuseBodySize
-	}
-}
-
-// pastData looks, without waiting, whether the body ends behind the data just
-// given out, so that the end comes with the last bytes.
-func (b *body) pastData() error {
-	if b.err == nil && b.chunk == 0 {
-		b.framing()
-	}
-	if b.err != nil && (b.done() || b.limit > 0 && b.total > b.limit) {
-		return b.err
+	if r := takeTrailers(trailers, f.end.Trailers(), f.kept, f.limits); r != nil {
+		return r
 	}
 	return nil
 }
 
-// framing takes in what lies in cur between pieces of data. It returns false
-// where more must be read, and where there is no more.
-func (b *body) framing() bool {
-	if b.skip > 0 {
-		n := min(b.skip, int64(len(b.cur)))
-		b.cur, b.skip = b.cur[n:], b.skip-n
-		if b.skip > 0 {
-			return false
-		}
+// next takes in the beginning of a data frame, or the end. Of a frame without data
+// all is to be skipped.
+func (f *framing) next(b []byte, trailers *exchange.Head) (used int, data int64, err error) {
+	size := int(binary.BigEndian.Uint32(b))
+	if size > f.message {
+		return 0, 0, RefuseMessageSize
 	}
-	if b.framed {
-		return b.nextFrame()
+	if b[prefix+7] == zapcodec.TypeEnd {
+		used, err = f.last(b, size, trailers)
+		return used, 0, err
 	}
-	if len(b.cur) < b.tail {
-		return false
-	}
-	tail := b.cur[:b.tail]
-	b.cur = b.cur[b.tail:]
-	if b.block.Len > 0 {
-		b.take(b.block.Of(tail))
-		if b.err == nil {
-			b.fields(b.end.ParseBlock(b.kept))
-		}
-	}
-	b.finish()
-	return false
-}
-
-// take keeps bytes that the trailers point into.
-func (b *body) take(p []byte) {
-	if b.limits.HeadBytes > 0 && len(p) > b.limits.HeadBytes {
-		b.err = exchange.RefuseTrailers
-		return
-	}
-	b.kept = append(b.kept[:0], p...)
-}
-
-// fields makes the trailers' head of what end holds.
-func (b *body) fields(err error) {
+	chunk, ok, err := zapcodec.DataLayout(b[prefix:], size)
 	if err != nil {
-		b.err = exchange.RefuseTrailers
-		return
+		return 0, 0, RefuseFrame
 	}
-	b.trailers.Reset(b.kept)
-	r := addPairs(&b.trailers, b.end.Trailers(), b.limits)
-	if r == nil {
-		r = exchange.CheckTrailers(&b.trailers, b.limits)
-	}
-	if r != nil {
-		b.trailers.Reset(nil)
-		b.err = r
-	}
-}
-
-// finish notes that the body is whole, if it is.
-func (b *body) finish() {
+	head := prefix + int(chunk.Off)
 	switch {
-	case b.err != nil:
-	case b.length >= 0 && b.total != b.length:
-		b.err = exchange.RefuseBodyLength
-	default:
-		b.err = io.EOF
-		b.ended.Store(true)
-	}
-}
-
-// nextFrame takes in the beginning of a data frame, or the end.
-func (b *body) nextFrame() bool {
-	if len(b.cur) < prefix+zapcodec.HeaderLen {
-		return false
-	}
-	size := int(binary.BigEndian.Uint32(b.cur))
-	if size > b.message {
-		b.err = RefuseMessageSize
-		return false
-	}
-	if b.cur[prefix+7] == zapcodec.TypeEnd {
-		return b.lastFrame(size)
-	}
-	chunk, ok, err := zapcodec.DataLayout(b.cur[prefix:], size)
-	if err != nil {
-		b.err = RefuseFrame
-		return false
-	}
-	if !ok || len(b.cur) < prefix+int(chunk.Off) && chunk.Len > 0 {
-		if len(b.cur) >= buffer.Small {
-			b.err = RefuseFrame // a root so far back is nobody's layout
+	case !ok || len(b) < head && chunk.Len > 0:
+		if len(b) >= buffer.Small {
+			return 0, 0, RefuseFrame // a root so far back is nobody's layout
 		}
-		return false
+		return 0, 0, nil
+	case chunk.Len == 0:
+		f.skip = int64(prefix + size)
+		return 0, 0, nil
 	}
-	if b.length >= 0 && b.total+int64(chunk.Len) > b.length {
-		b.err = exchange.RefuseBodyLength
-		return false
-	}
-	if chunk.Len == 0 {
-		b.skip = int64(prefix + size)
-		return true
-	}
-	b.cur = b.cur[prefix+int(chunk.Off):]
-	b.chunk, b.skip = int64(chunk.Len), int64(size)-int64(chunk.Off)-int64(chunk.Len)
-	return true
+	f.skip = int64(size) - int64(chunk.Off) - int64(chunk.Len)
+	return head, int64(chunk.Len), nil
 }
 
-// lastFrame takes in the end, once all of it is there.
-func (b *body) lastFrame(size int) bool {
-	if most := b.limits.HeadBytes; most > 0 && size > most+zapcodec.DataHeadLen {
-		b.err = exchange.RefuseTrailers
-		return false
+// last takes in the end, once all of it is there.
+func (f *framing) last(b []byte, size int, trailers *exchange.Head) (used int, err error) {
+	if most := f.limits.HeadBytes; most > 0 && size > most+zapcodec.DataHeadLen {
+		return 0, exchange.RefuseTrailers
 	}
-	if len(b.cur) < prefix+size {
-		return false
+	if len(b) < prefix+size {
+		return 0, nil
 	}
-	b.kept = append(b.kept[:0], b.cur[prefix:prefix+size]...)
-	b.cur = b.cur[prefix+size:]
-	b.fields(b.end.Parse(b.kept))
-	b.finish()
-	return false
-}
-
-// fill reads more behind what is left in cur. The buffer starts medium and is
-// large once the body has shown that it is.
-func (b *body) fill() error {
-	if b.closed.Load() {
-		return errGivenUp
+	f.kept = append(f.kept[:0], b[prefix:prefix+size]...)
+	if err := f.fields(f.end.Parse(f.kept), trailers); err != nil {
+		return 0, err
 	}
-	size := buffer.Medium
-	if b.total+b.chunk > buffer.Medium {
-		size = buffer.Large
-	}
-	size = max(size, 2*len(b.cur))
-	if b.buf == nil || len(b.buf.B) < size {
-		next := buffer.Get(size)
-		copy(next.B, b.cur)
-		b.buf.Put()
-		b.buf = next
-	} else {
-		copy(b.buf.B, b.cur)
-	}
-	have := len(b.cur)
-	n, err := b.read(b.buf.B[have:])
-	b.cur = b.buf.B[:have+n]
-	if n > 0 {
-		return nil
-	}
-	return err
-}
-
-// fail notes why no more can come.
-func (b *body) fail(err error) {
-	switch {
-	case b.err != nil:
-	case err == io.EOF: //nolint:errorlint // from a Read
-		b.err = errTruncated
-	default:
-		b.err = err
-	}
+	return prefix + size, io.EOF
 }

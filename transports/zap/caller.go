@@ -13,6 +13,7 @@ import (
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/handshake"
 	"github.com/hanzoai/pqgw/transports/deadline"
+	"github.com/hanzoai/pqgw/transports/serial"
 	"github.com/hanzoai/pqgw/transports/stream"
 )
 
@@ -313,8 +314,8 @@ func (l *lease) end(err error) {
 		default:
 			// Answered early, or failed: nobody wants the rest.
 			ok = false
-			l.Canceller().Cancel(errGivenUp)
-			l.body.Close(errGivenUp)
+			l.Canceller().Cancel(serial.ErrGivenUp)
+			l.body.Close(serial.ErrGivenUp)
 			<-l.sent
 		}
 	}

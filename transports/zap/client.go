@@ -9,6 +9,7 @@ import (
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/transports/buffer"
 	"github.com/hanzoai/pqgw/transports/deadline"
+	"github.com/hanzoai/pqgw/transports/serial"
 	"github.com/hanzoai/pqgw/transports/stream"
 	"github.com/hanzoai/pqgw/zapcodec"
 )
@@ -67,7 +68,8 @@ type ClientConn struct {
 	extended  bool  // the peer speaks our extension
 	head      *exchange.Head
 	used      int // bytes of the message that was read last, from r
-	body      body
+	body      serial.Body
+	framing   framing
 	hasBody   bool
 	extra     bool        // bytes came that belong to no answer
 	cleared   atomic.Bool // the streamed request was sent to its end
@@ -99,7 +101,7 @@ func NewClientConn(s *stream.Stream, info *exchange.Conn, o *ClientOptions) *Cli
 	c.enc.opt = newOptions(info.Facts.ALPN)
 	c.step = c.stepOnce
 	c.bodyStep = c.stepBody
-	c.body.read = c.readBody
+	c.body.Use(c.readBody, nil)
 	c.canceller.Cancel = c.cancel
 	c.entry = deadline.Entry{Expire: c.wake, FD: -1}
 	c.idleFrom = o.Watch.Now()
@@ -366,18 +368,16 @@ func (c *ClientConn) accept(size int, l zapcodec.Layout, none bool) error {
 	from, end := c.r+prefix+len(c.view.Frame()), c.r+prefix+size
 	switch {
 	case c.view.Streamed():
-		b.startFrames(c.head.Length, c.buf.B[from:c.w], &c.o.Limits, messageLimit(c.o.MessageBytes))
+		c.framing.startFrames(b, c.head.Length, c.buf.B[from:c.w], &c.o.Limits, messageLimit(c.o.MessageBytes))
 	case len(c.view.Frame()) < size:
-		b.startMessage(size, l, c.buf.B[from:c.w], &c.o.Limits)
+		c.framing.startMessage(b, size, l, c.buf.B[from:c.w], &c.o.Limits)
 	default:
 		c.extra = c.w > end
 		body := c.view.Body()
-		b.reset(body, &c.o.Limits, 0)
-		b.chunk, b.length = int64(len(body)), int64(len(body))
-		if err := c.wholeTrailers(); err != nil {
-			return err
+		if r := startWhole(b, body, c.view.Trailers(), c.view.Frame(), &c.o.Limits); r != nil {
+			return r
 		}
-		if len(body) == 0 && b.trailers.Live() == 0 {
+		if len(body) == 0 && b.Trailer.Live() == 0 {
 			return nil
 		}
 	}
@@ -386,24 +386,6 @@ func (c *ClientConn) accept(size int, l zapcodec.Layout, none bool) error {
 		return nil
 	}
 	c.hasBody = true
-	return nil
-}
-
-// wholeTrailers takes the trailers of a message that is whole.
-func (c *ClientConn) wholeTrailers() error {
-	p := c.view.Trailers()
-	if p.Count() == 0 {
-		return nil
-	}
-	t := &c.body.trailers
-	t.Reset(c.view.Frame())
-	r := addPairs(t, p, &c.o.Limits)
-	if r == nil {
-		r = exchange.CheckTrailers(t, &c.o.Limits)
-	}
-	if r != nil {
-		return r
-	}
 	return nil
 }
 
@@ -421,7 +403,7 @@ func (c *ClientConn) readBody(p []byte) (int, error) {
 	n, err := c.readWaiting(p)
 	if n == 0 && err != nil {
 		if isEOF(err) {
-			err = errTruncated
+			err = serial.ErrTruncated
 		}
 		return 0, c.fail("read body", err)
 	}
@@ -459,10 +441,11 @@ func (c *ClientConn) Tunnel() (exchange.Tunnel, error) { return nil, exchange.Er
 // Finish implements exchange.Call.
 func (c *ClientConn) Finish() bool {
 	c.limit(0)
-	reusable := c.reuse && c.err == nil && !c.extra && (c.final && c.bodyRead() && (!c.duplex || c.cleared.Load()) || c.untouched) &&
+	reusable := c.reuse && c.err == nil && !c.extra && (c.final && (!c.hasBody || c.body.AtEnd()) && (!c.duplex || c.cleared.Load()) || c.untouched) &&
 		!c.entry.Expired() && c.cancelled.Load() == nil && c.refused.Load() == nil && !c.closed.Load()
-	c.body.release()
-	c.body.free()
+	c.body.Rest()
+	c.body.Free()
+	c.framing.drop()
 	c.buf.Put()
 	c.buf, c.r, c.w, c.used = nil, 0, 0, 0
 	if c.out != nil {
@@ -475,16 +458,4 @@ func (c *ClientConn) Finish() bool {
 	c.reuse = reusable
 	c.idleFrom = c.o.Watch.Now()
 	return reusable
-}
-
-// bodyRead tells whether nothing of the answer is still to come.
-func (c *ClientConn) bodyRead() bool {
-	b := &c.body
-	if !c.hasBody {
-		return true
-	}
-	if b.done() {
-		return len(b.cur) == 0
-	}
-	return b.err == nil && !b.framed && int64(len(b.cur)) == b.chunk+int64(b.tail)
 }

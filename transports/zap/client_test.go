@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/serial"
 	"github.com/hanzoai/pqgw/transports/serial/serialtest"
 	"github.com/hanzoai/pqgw/zapcodec"
 )
@@ -274,7 +275,7 @@ func (e *endless) Next() ([]byte, error) {
 		return []byte("begun"), nil
 	}
 	<-e.stop
-	return nil, errGivenUp
+	return nil, serial.ErrGivenUp
 }
 
 func TestCallsEndWhenCancelledOrLate(t *testing.T) {
@@ -347,7 +348,7 @@ func TestABodyCutShortIsNotTakenForWhole(t *testing.T) {
 				_, _ = c.Write(send)
 			})
 			x := serialtest.NewExchange("GET", "/")
-			if _, _, err := serialtest.RoundTrip(t, c, x, nil); !errors.Is(err, errTruncated) || c.Finish() {
+			if _, _, err := serialtest.RoundTrip(t, c, x, nil); !errors.Is(err, serial.ErrTruncated) || c.Finish() {
 				t.Fatal(err)
 			}
 		}

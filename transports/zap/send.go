@@ -158,12 +158,12 @@ func (c *ClientConn) ask() error {
 	for err == nil && !c.final {
 		err = c.ReadHead(&q.Response)
 	}
-	for err == nil && c.hasBody && !c.body.done() {
+	for err == nil && c.hasBody && !c.body.Done() {
 		if _, err = c.body.Next(); isEOF(err) {
 			err = nil
 		}
 	}
-	if err != nil || !c.bodyRead() || !c.reuse || c.extra {
+	if err != nil || !(!c.hasBody || c.body.AtEnd()) || !c.reuse || c.extra {
 		c.o.peer.CompareAndSwap(peerUnknown, peerPublic) // so that another attempt does not ask
 		c.reuse = false
 		if c.cancelled.Load() != nil {
@@ -171,8 +171,8 @@ func (c *ClientConn) ask() error {
 		}
 		return &exchange.UpstreamError{Op: "send", Err: exchange.ErrNotSent}
 	}
-	c.body.release()
-	c.body.free()
+	c.body.Rest()
+	c.body.Free()
 	c.r, c.w = 0, 0
 	c.begin(x, t)
 	return nil

@@ -42,41 +42,27 @@ func (c *Conn) setBody() {
 	if c.headEnd > 0 {
 		rest := c.buf.B[c.r+c.headEnd : c.w]
 		if c.view.Streamed() {
-			c.body.startFrames(x.Request.Length, rest, &c.o.Limits, messageLimit(c.o.MessageBytes))
+			c.framing.startFrames(&c.body, x.Request.Length, rest, &c.o.Limits, messageLimit(c.o.MessageBytes))
 		} else {
-			c.body.startMessage(c.size, c.layout, rest, &c.o.Limits)
+			c.framing.startMessage(&c.body, c.size, c.layout, rest, &c.o.Limits)
 		}
-		c.body.limit, c.body.count = c.o.Limits.BodyBytes, &x.BytesIn
+		c.body.Bound(c.o.Limits.BodyBytes, &x.BytesIn)
 		c.waited = 0
 		x.Body, c.unread = &c.body, true
 		return
 	}
 	body, trailers := c.view.Body(), c.view.Trailers()
 	if trailers.Count() > 0 {
-		c.withTrailers(body)
+		if x.Refusal = startWhole(&c.body, body, trailers, c.view.Frame(), &c.o.Limits); x.Refusal == nil {
+			c.body.Bound(0, &x.BytesIn)
+			x.Body = &c.body
+		}
 		return
 	}
 	if len(body) > 0 {
 		c.whole.Reset(body)
 		x.Body, x.BytesIn = &c.whole, int64(len(body))
 	}
-}
-
-// withTrailers is for a whole message that has some.
-func (c *Conn) withTrailers(body []byte) {
-	b := &c.body
-	b.reset(body, &c.o.Limits, 0)
-	b.chunk, b.length, b.count = int64(len(body)), int64(len(body)), &c.x.BytesIn
-	b.trailers.Reset(c.view.Frame())
-	r := addPairs(&b.trailers, c.view.Trailers(), &c.o.Limits)
-	if r == nil {
-		r = exchange.CheckTrailers(&b.trailers, &c.o.Limits)
-	}
-	if r != nil {
-		c.x.Refusal = r
-		return
-	}
-	c.x.Body = b
 }
 
 // finish ends the exchange: the connection goes on with what was read behind it,
@@ -93,15 +79,16 @@ func (c *Conn) finish() {
 	if c.headEnd == 0 {
 		c.r = min(c.w, c.r+prefix+c.size)
 	} else if c.x.Body == exchange.Source(&c.body) {
-		c.unread = !c.body.done()
-		if c.body.closed.Load() {
+		c.unread = !c.body.Done()
+		if c.body.GivenUp() {
 			_ = c.s.Sock.SetReadDeadline(time.Time{})
 		}
-		rest := c.body.release()
+		rest := c.body.Rest()
 		if !c.unread {
 			c.keep(rest)
 		}
-		c.body.free()
+		c.body.Free()
+		c.framing.drop()
 	}
 	if c.closing || c.unread {
 		c.err = io.EOF
@@ -133,7 +120,7 @@ func (c *Conn) readBody(p []byte) (int, error) {
 	if c.answer.sent.Load() {
 		c.limit(c.o.StreamIdle)
 	} else {
-		c.limit(c.bodyTime(c.body.total, c.waited))
+		c.limit(c.bodyTime(c.body.Total(), c.waited))
 	}
 	n, err := c.s.Read(p)
 	c.waited += c.o.Watch.Now() - began
@@ -148,7 +135,7 @@ func (c *Conn) readBody(p []byte) (int, error) {
 	if isTimeout(err) && c.draining.Load() {
 		// Other reasons are noted before they interrupt: looked at behind this, none is lost.
 		_ = c.s.Sock.SetReadDeadline(time.Time{})
-		if !c.gone.Load() && !c.body.closed.Load() && !c.entry.Expired() {
+		if !c.gone.Load() && !c.body.GivenUp() && !c.entry.Expired() {
 			return c.s.Read(p)
 		}
 	}
@@ -158,7 +145,7 @@ func (c *Conn) readBody(p []byte) (int, error) {
 // end closes the connection: at once where all was read, lingering where the
 // client may still be sending.
 func (c *Conn) end() {
-	c.body.free()
+	c.body.Free()
 	if c.answer.started && !c.answer.aborted && c.unread {
 		c.linger()
 	}

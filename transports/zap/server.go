@@ -9,6 +9,7 @@ import (
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/transports/buffer"
 	"github.com/hanzoai/pqgw/transports/deadline"
+	"github.com/hanzoai/pqgw/transports/serial"
 	"github.com/hanzoai/pqgw/transports/stream"
 	"github.com/hanzoai/pqgw/zapcodec"
 )
@@ -69,7 +70,8 @@ type Conn struct {
 
 	view     zapcodec.RequestView
 	x        exchange.Exchange
-	body     body
+	body     serial.Body
+	framing  framing
 	whole    exchange.Bytes
 	answer   answer
 	step     func() bool
@@ -102,8 +104,7 @@ func NewConn(s *stream.Stream, info *exchange.Conn, fd int, o *Options) *Conn {
 	c.extended = alpn == ALPN
 	c.answer.enc.opt = newOptions(alpn)
 	c.step = c.stepOnce
-	c.body.read = c.readBody
-	c.body.wake = func() { _ = s.Sock.SetReadDeadline(time.Unix(1, 0)) }
+	c.body.Use(c.readBody, func() { _ = s.Sock.SetReadDeadline(time.Unix(1, 0)) })
 	c.answer.c = c
 	c.answer.sink.a = &c.answer
 	c.entry = deadline.Entry{Expire: c.wake, Gone: c.clientGone, FD: fd}

@@ -123,6 +123,25 @@ func TestAStreamedRequestIsReadWithItsTrailers(t *testing.T) {
 	})
 }
 
+func TestTrailersOfAWholeMessageArePassedOn(t *testing.T) {
+	q := zapcodec.Request{Method: []byte("POST"), Target: []byte("/"), Headers: pairs([]string{"Host: a"}), Body: []byte("abc"), Trailers: pairs([]string{"X-Sum: 9"})}
+	send, err := q.Append(nil, zapcodec.Prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, serialtest.Modes[0], func(x *exchange.Exchange) {
+		x.Response.Reset(nil)
+		x.Response.Status = 200
+		x.Response.AddKnownString(exchange.Trailer, "X-Sum")
+		_ = x.Responder.Respond(&x.Response, x.Body)
+	}, nil)
+	c := s.Dial()
+	_, _ = c.Write(send)
+	if got := readAnswer(t, bufio.NewReader(c)); got.body != "abc" || got.trailers != "X-Sum: 9\n" {
+		t.Errorf("body %q, trailers %q", got.body, got.trailers)
+	}
+}
+
 // readerOf hides everything of a source but Read.
 type readerOf struct{ io.Reader }
 
