@@ -53,7 +53,7 @@ func parentRole(context.Context, json.RawMessage) (map[string]Verb, func(), erro
 
 func session(t *testing.T, o Options, budget time.Duration) *Session {
 	t.Helper()
-	s := &Session{Options: o, budget: budget, processes: make(map[*Process]struct{}), data: new(BenchData)}
+	s := &Session{Options: o, budget: budget, ends: time.Now().Add(budget), processes: make(map[*Process]struct{}), data: new(BenchData)}
 	t.Cleanup(s.close)
 	return s
 }

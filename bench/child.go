@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // ChildCommand is the hidden subcommand of bench that a child process is
@@ -229,7 +230,15 @@ func (c *Child) exchange(ask, result any) error {
 	return json.Unmarshal(s.Result, result)
 }
 
+// gone tells what the process has said last. It is ending, but what it wrote may
+// not be here yet.
 func (c *Child) gone(err error) error {
+	late := time.NewTimer(stopGrace)
+	defer late.Stop()
+	select {
+	case <-c.Ended():
+	case <-late.C:
+	}
 	return fmt.Errorf("role %s: the process is gone (%w): %s", c.role, errors.Join(errChildGone, err), c.Stderr())
 }
 

@@ -69,8 +69,8 @@ func (s *Session) Measure(ctx context.Context, e Experiment) (*ExperimentData, e
 	defer m.close()
 	m.warmUp(ctx)
 	for round := range m.data.Rounds {
-		if round >= leastRounds && time.Now().After(m.ends) {
-			m.data.Rounds = round // the machine is too slow for more
+		if m.over(round) {
+			m.data.Rounds = round
 			break
 		}
 		m.round(ctx, round)
@@ -82,11 +82,22 @@ func (s *Session) Measure(ctx context.Context, e Experiment) (*ExperimentData, e
 	return m.data, ctx.Err()
 }
 
-// leastRounds are run however long they take: a median needs them.
+// leastRounds are run even where time is up: a median needs them.
 const leastRounds = 3
 
-// shortestSlice is what an arm gets when time is short.
-const shortestSlice = 5 * time.Millisecond
+// Slices of an arm: it is planned for as many rounds as let each be useful, and
+// gets less only when time is shorter than that.
+const (
+	usefulSlice   = 80 * time.Millisecond
+	shortestSlice = 5 * time.Millisecond
+)
+
+// over reports whether the machine was too slow for another round. Even the
+// least number ends where they have taken half as long again as all should.
+func (m *measurement) over(round int) bool {
+	late := time.Since(m.ends)
+	return round >= leastRounds && late > 0 || round > 0 && late > m.length/2
+}
 
 // measurement is an experiment under way.
 type measurement struct {
@@ -94,6 +105,7 @@ type measurement struct {
 	arms     []Arm
 	runners  []Runner // nil for arms that are missing or have failed
 	ends     time.Time
+	length   time.Duration // that the experiment was given
 	left     float64       // weights of the runs to come, the warm-up counting half
 	overhead time.Duration // of a run beyond its slice, a running mean
 	data     *ExperimentData
@@ -120,7 +132,7 @@ func (m *measurement) ran(took time.Duration, s Slice, part float64) {
 }
 
 func (s *Session) newMeasurement(e Experiment) *measurement {
-	d := &ExperimentData{Name: e.Name, Title: e.Title, Note: e.Note, Metrics: e.Metrics, Plots: e.Plots, Versus: e.Versus, Rounds: s.rounds(e)}
+	d := &ExperimentData{Name: e.Name, Title: e.Title, Note: e.Note, Metrics: e.Metrics, Plots: e.Plots, Versus: e.Versus, Planned: s.rounds(e)}
 	m := &measurement{session: s, arms: e.Arms, runners: make([]Runner, len(e.Arms)), data: d}
 	weights := 0.0
 	for _, a := range e.Arms {
@@ -129,7 +141,9 @@ func (s *Session) newMeasurement(e Experiment) *measurement {
 			weights += a.weight()
 		}
 	}
-	m.ends = time.Now().Add(time.Duration(e.Share * float64(s.budget)))
+	m.length = min(time.Duration(e.Share*float64(s.budget)), max(0, time.Until(s.ends)))
+	m.ends = time.Now().Add(m.length)
+	d.Rounds = s.affordable(d.Planned, m.length, weights)
 	m.left = (float64(d.Rounds) + warmUpPart) * weights
 	return m
 }
@@ -144,6 +158,16 @@ func (s *Session) rounds(e Experiment) int {
 		return quickRounds
 	}
 	return fullRounds
+}
+
+// affordable trims planned rounds, unless the user has said how many, to those that
+// leave arms of these weights a useful slice each.
+func (s *Session) affordable(planned int, length time.Duration, weights float64) int {
+	if s.Rounds > 0 || weights == 0 {
+		return planned
+	}
+	fit := int(float64(length)/(weights*float64(usefulSlice)) - warmUpPart)
+	return min(planned, max(leastRounds, fit))
 }
 
 // warmUpPart is how much of a slice an arm runs for before the first round.

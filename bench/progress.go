@@ -37,18 +37,19 @@ func NewProgress(w io.Writer) *Progress {
 	return p
 }
 
-func (p *Progress) plan(list []Bench, quick bool) {
+func (p *Progress) plan(list []Bench, quick bool, within time.Duration) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting = make(map[string]time.Duration)
+	part := 1.0
+	if all := total(list, quick); within > 0 && within < all {
+		part = float64(within) / float64(all)
+	}
 	for _, b := range list {
-		d := b.Full
-		if quick {
-			d = b.Quick
-		}
+		d := time.Duration(part * float64(b.length(quick)))
 		p.waiting[b.Name] = d
 		p.after += d
 	}

@@ -21,6 +21,8 @@ type Results struct {
 	Quick       bool         `json:"quick"`
 	Environment Environment  `json:"environment"`
 	Benches     []*BenchData `json:"benches"`
+	// Ahead are the benches that a run has not come to yet: it goes on, or was cut short.
+	Ahead []string `json:"ahead,omitempty"`
 }
 
 // BenchData is what one bench found.
@@ -40,6 +42,7 @@ type ExperimentData struct {
 	Title   string   `json:"title"`
 	Note    string   `json:"note,omitempty"`
 	Rounds  int      `json:"rounds"`
+	Planned int      `json:"planned"` // rounds, of which time may not have allowed all
 	Metrics []Metric `json:"metrics"`
 	Plots   []Plot   `json:"plots,omitempty"`
 	Versus  *Versus  `json:"versus,omitempty"`
@@ -157,11 +160,19 @@ func (r *Results) Write(path string) error {
 	if err != nil {
 		return fmt.Errorf("results: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".results-*")
-	if err != nil {
+	if err := Replace(path, append(data, '\n')); err != nil {
 		return fmt.Errorf("results: %w", err)
 	}
-	_, err = f.Write(append(data, '\n'))
+	return nil
+}
+
+// Replace writes a file that others see either as it was or whole.
+func Replace(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
 	if e := f.Close(); err == nil {
 		err = e
 	}
@@ -173,9 +184,8 @@ func (r *Results) Write(path string) error {
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
-		return fmt.Errorf("results: %w", err)
 	}
-	return nil
+	return err
 }
 
 // Read loads a results file of this version of the schema.

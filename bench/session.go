@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"sync"
@@ -12,9 +10,14 @@ import (
 // Options are what a user asks of a run.
 type Options struct {
 	Quick  bool
-	Rounds int    // of each experiment; 0 means 5 when quick, else 15
-	Ops    int    // most operations of an arm in a round; 0 means as many as its time allows
-	Link   string // name of the link lab to run across, "" for the loopback
+	Rounds int // of each experiment; 0 means 5 when quick, else 15
+	Ops    int // most operations of an arm in a round; 0 means as many as its time allows
+	// Within bounds the whole run; 0 lets every bench take its own time. What one has
+	// taken too long the others go without.
+	Within time.Duration
+	// Partly is told what there is after each bench but the last, so that a run
+	// that is cut short leaves it; nil for nobody.
+	Partly func(*Results) error
 	// Progress tells what is going on; nil keeps silent.
 	Progress *Progress
 }
@@ -29,8 +32,11 @@ const (
 // Close ends the processes.
 type Session struct {
 	Options
+	// Link is the name of the link lab to run across, "" for the loopback.
+	Link   string
 	data   *BenchData
 	budget time.Duration
+	ends   time.Time // of the budget
 	load   float64
 
 	mu        sync.Mutex
@@ -112,61 +118,4 @@ func (s *Session) machine() machine {
 		}
 	}
 	return m
-}
-
-// Run runs benches one after the other into one set of results. A bench that
-// fails is recorded as missing, and its error is among those returned beside
-// the results; only the end of ctx stops the run.
-func Run(ctx context.Context, o Options, command []string, list ...Bench) (*Results, error) {
-	began := time.Now()
-	r := &Results{Schema: Schema, Command: command, Began: began.UTC(), Quick: o.Quick, Environment: ReadEnvironment()}
-	o.Progress.plan(list, o.Quick)
-	var failed []error
-	for _, b := range list {
-		data, err := runOne(ctx, o, r.Environment.Load, b)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if err != nil {
-			failed = append(failed, err)
-		}
-		r.Benches = append(r.Benches, data)
-	}
-	r.Seconds = time.Since(began).Seconds()
-	o.Progress.done()
-	return r, errors.Join(failed...)
-}
-
-func runOne(ctx context.Context, o Options, load float64, b Bench) (*BenchData, error) {
-	began := time.Now()
-	s := &Session{
-		Options: o, load: load, budget: b.Full, processes: make(map[*Process]struct{}),
-		data: &BenchData{Name: b.Name, Title: b.Title},
-	}
-	if o.Quick {
-		s.budget = b.Quick
-	}
-	defer s.close()
-	o.Progress.begin(b.Name)
-	err := b.Run(ctx, s)
-	s.data.Seconds = time.Since(began).Seconds()
-	o.Progress.end(b.Name)
-	if err != nil {
-		s.data.Missing = err.Error()
-		return s.data, fmt.Errorf("bench %s: %w", b.Name, err)
-	}
-	return s.data, s.failures()
-}
-
-// failures are the arms that could not be measured though they are there.
-func (s *Session) failures() error {
-	var failed []error
-	for _, e := range s.data.Experiments {
-		for _, c := range e.Cells {
-			if c.Failed != "" {
-				failed = append(failed, fmt.Errorf("bench %s, %s, %s: %s", s.data.Name, e.Name, c.Name, c.Failed))
-			}
-		}
-	}
-	return errors.Join(failed...)
 }

@@ -22,7 +22,7 @@ const (
 func arms(root []byte) []arm {
 	var out []arm
 	add := func(by, security, listener, transport string, c load.Call) {
-		out = append(out, arm{by, security, listener, load.Work{Transport: transport, Root: root, Group: group, Workers: workers, Call: &c}})
+		out = append(out, arm{by, security, listener, load.Work{Transport: transport, Root: root, Group: load.Group, Workers: workers, Call: &c}})
 	}
 	request, _ := codec.AppendRequest(nil, &codec.SampleRequest)
 	answer, _ := codec.AppendResponse(nil, &codec.SampleResponse)

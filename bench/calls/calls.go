@@ -7,11 +7,9 @@ package calls
 
 import (
 	"context"
-	"crypto/tls"
 	"time"
 
 	"github.com/hanzoai/pqgw/bench"
-	"github.com/hanzoai/pqgw/bench/identity"
 	"github.com/hanzoai/pqgw/bench/link"
 	"github.com/hanzoai/pqgw/bench/load"
 )
@@ -19,7 +17,7 @@ import (
 // Bench is what `bench calls` runs.
 var Bench = bench.Bench{
 	Name: "calls", Title: "Typed calls end to end: ZAP against JSON", Order: 55,
-	Quick: 14 * time.Second, Full: 2 * time.Minute, Run: run,
+	Quick: 14 * time.Second, Full: 2 * time.Minute, Linkable: true, Run: run,
 }
 
 func init() { bench.Register(Bench) }
@@ -32,21 +30,17 @@ const (
 )
 
 const (
-	group   = tls.X25519MLKEM768
 	ours    = "zap"
 	workers = 16
 )
 
 func run(ctx context.Context, s *bench.Session) error {
-	site, err := load.NewSite(ctx, s)
+	l, err := load.NewLab(ctx, s)
 	if err != nil {
 		return err
 	}
-	id, err := identity.New("ECDSA P-256")
-	if err != nil {
-		return err
-	}
-	server, err := site.Spawn(link.Gateway)(serverRole, load.OriginSettings{Host: site.Host(), Identity: id, Group: group})
+	defer l.Close()
+	server, err := l.Spawn(link.Gateway)(serverRole, load.OriginSettings{Host: l.Host(), Identity: l.Identity, Group: load.Group})
 	if err != nil {
 		return err
 	}
@@ -54,7 +48,7 @@ func run(ctx context.Context, s *bench.Session) error {
 	if err := server.Call(ctx, "addrs", nil, &addrs); err != nil {
 		return err
 	}
-	client, err := load.StartClient(site.Spawn(link.Load))
+	client, err := l.Client()
 	if err != nil {
 		return err
 	}
@@ -69,8 +63,8 @@ func run(ctx context.Context, s *bench.Session) error {
 		Plots:  []bench.Plot{{Kind: bench.Bars, Title: "Server CPU of a call (µs)", Metric: ServerCPU, X: "by", Series: "security"}},
 		Versus: &bench.Versus{Subject: "by", Ours: ours, Match: []string{"security"}},
 	}
-	for _, w := range arms(id.Root) {
-		w.Work.Addresses = site.Reach(link.Gateway, addrs[w.listener])
+	for _, w := range arms(l.Identity.Root) {
+		w.Work.Addresses = l.Reach(link.Gateway, addrs[w.listener])
 		e.Arms = append(e.Arms, bench.Arm{
 			Name: w.by + ", " + w.security, Labels: map[string]string{"by": w.by, "security": w.security},
 			Open: func(context.Context) (bench.Runner, error) {
@@ -80,6 +74,7 @@ func run(ctx context.Context, s *bench.Session) error {
 			},
 		})
 	}
+	s.Note("%s", l.Describe())
 	_, err = s.Measure(ctx, e)
 	return err
 }
@@ -88,29 +83,15 @@ func round(ctx context.Context, server *bench.Child, client *load.Client, w load
 	if err := client.Connect(ctx, w); err != nil {
 		return bench.Sample{}, err
 	}
-	before, err := cpu(server, client)
+	var done load.Done
+	spent, err := bench.Spent(func() (err error) {
+		done, err = client.Closed(ctx, s)
+		return err
+	}, server, client)
 	if err != nil {
 		return bench.Sample{}, err
-	}
-	done, err := client.Closed(ctx, s)
-	if err != nil {
-		return bench.Sample{}, err
-	}
-	after, err := cpu(server, client)
-	if err != nil {
-		return bench.Sample{}, err
-	}
-	each := func(i int) float64 {
-		return float64(after[i]-before[i]) / float64(time.Microsecond) / float64(done.Ops)
 	}
 	return bench.Sample{Ops: done.Ops, Seconds: done.Wall.Seconds(), Values: map[string]float64{
-		ServerCPU: each(0), ClientCPU: each(1), PerSecond: float64(done.Ops) / done.Wall.Seconds(),
+		ServerCPU: bench.Micros(spent[0], done.Ops), ClientCPU: bench.Micros(spent[1], done.Ops), PerSecond: float64(done.Ops) / done.Wall.Seconds(),
 	}}, client.Disconnect(ctx)
-}
-
-func cpu(server *bench.Child, client *load.Client) (both [2]time.Duration, err error) {
-	if both[0], err = server.CPU(); err == nil {
-		both[1], err = client.CPU()
-	}
-	return both, err
 }

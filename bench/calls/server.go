@@ -109,12 +109,7 @@ var _ exchange.Handler = handler{}
 
 // Serve implements exchange.Handler.
 func (handler) Serve(x *exchange.Exchange) {
-	h := &x.Response
-	h.Reset(nil)
-	h.Status = 200
-	if x.Refusal != nil {
-		h.Status = x.Refusal.Status
-		_ = x.Responder.Respond(h, nil) // the client sees
+	if !load.Begin(x) {
 		return
 	}
 	buf := buffers.Get().(*[]byte)
@@ -125,9 +120,9 @@ func (handler) Serve(x *exchange.Exchange) {
 		out, err = answer((*buf)[:0], x.Request.Target(), body)
 	}
 	if err != nil {
-		h.Status, out = 400, []byte(err.Error())
+		x.Response.Status, out = 400, []byte(err.Error())
 	}
-	_ = x.Responder.Respond(h, exchange.NewBytes(out)) // as above
+	_ = x.Responder.Respond(&x.Response, exchange.NewBytes(out)) // the client sees
 }
 
 // whole gives a body where it lies, if it has come as a whole.

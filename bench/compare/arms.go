@@ -3,7 +3,6 @@ package compare
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/hanzoai/pqgw/bench"
 	"github.com/hanzoai/pqgw/bench/load"
@@ -89,7 +88,7 @@ func (l *lab) arm(w work, x *subject) (bench.Arm, bool) {
 }
 
 func (l *lab) requests(w work, t load.Transport, x *subject) bench.RunnerFunc {
-	k := load.Work{Transport: t.Name, Root: l.id.Root, Group: group, Size: w.size, Workers: manyWorkers}
+	k := load.Work{Transport: t.Name, Root: l.Identity.Root, Group: load.Group, Size: w.size, Workers: manyWorkers}
 	if w.size >= 1<<20 {
 		k.Workers = fewWorkers
 	}
@@ -107,7 +106,7 @@ func (l *lab) requests(w work, t load.Transport, x *subject) bench.RunnerFunc {
 }
 
 func (l *lab) connections(w work, x *subject) bench.RunnerFunc {
-	h := load.Handshakes{Address: x.secure, Root: l.id.Root, Group: group, Resumed: w.resumed, Workers: fewWorkers}
+	h := load.Handshakes{Address: x.secure, Root: l.Identity.Root, Group: load.Group, Resumed: w.resumed, Workers: fewWorkers}
 	return func(ctx context.Context, s bench.Slice) (bench.Sample, error) {
 		h.Slice = s
 		return x.cost(func() (load.Done, error) { return l.client.Handshakes(ctx, h) })
@@ -116,17 +115,15 @@ func (l *lab) connections(w work, x *subject) bench.RunnerFunc {
 
 // cost reads the gateway's CPU around what the load does.
 func (x *subject) cost(run func() (load.Done, error)) (bench.Sample, error) {
-	before, err := x.process.CPU()
+	var done load.Done
+	spent, err := bench.Spent(func() (err error) {
+		done, err = run()
+		return err
+	}, x.process)
 	if err != nil {
 		return bench.Sample{}, err
 	}
-	done, err := run()
-	if err != nil {
-		return bench.Sample{}, err
-	}
-	after, err := x.process.CPU()
 	return bench.Sample{Ops: done.Ops, Seconds: done.Wall.Seconds(), Values: map[string]float64{
-		ServerCPU: float64(after-before) / float64(time.Microsecond) / float64(done.Ops),
-		PerSecond: float64(done.Ops) / done.Wall.Seconds(),
-	}}, err
+		ServerCPU: bench.Micros(spent[0], done.Ops), PerSecond: float64(done.Ops) / done.Wall.Seconds(),
+	}}, nil
 }

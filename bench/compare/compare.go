@@ -10,13 +10,10 @@ package compare
 
 import (
 	"context"
-	"crypto/tls"
-	"fmt"
 	"os"
 	"time"
 
 	"github.com/hanzoai/pqgw/bench"
-	"github.com/hanzoai/pqgw/bench/identity"
 	"github.com/hanzoai/pqgw/bench/link"
 	"github.com/hanzoai/pqgw/bench/load"
 	"github.com/hanzoai/pqgw/handshake"
@@ -25,16 +22,12 @@ import (
 // Bench is what `bench compare` runs.
 var Bench = bench.Bench{
 	Name: "compare", Title: "How we stand beside nginx, HAProxy and Caddy", Order: 60,
-	Quick: 40 * time.Second, Full: 10 * time.Minute, Run: run,
+	Quick: 40 * time.Second, Full: 10 * time.Minute, Linkable: true, Run: run,
 }
 
 func init() { bench.Register(Bench) }
 
-const (
-	auth  = "ECDSA P-256"
-	group = tls.X25519MLKEM768
-	ours  = "pqgw"
-)
+const ours = "pqgw"
 
 func run(ctx context.Context, s *bench.Session) error {
 	l, err := newLab(ctx, s)
@@ -43,7 +36,7 @@ func run(ctx context.Context, s *bench.Session) error {
 	}
 	defer l.close()
 	s.Note("%s One process and one CPU for each gateway; %s, %s; no access logs; the origin speaks HTTP/1.1 in the clear and is asked over kept connections.",
-		l.site.Describe(), handshake.GroupName(group), auth)
+		l.Describe(), handshake.GroupName(load.Group), load.Auth)
 	for _, p := range l.subjects {
 		if p.version != "" {
 			s.Note("%s", p.version)
@@ -55,10 +48,9 @@ func run(ctx context.Context, s *bench.Session) error {
 
 // lab is an origin, the gateways before it and the load generator.
 type lab struct {
+	*load.Lab
 	session  *bench.Session
-	site     *load.Site
 	dirs     []string // to remove
-	id       identity.Identity
 	origin   *load.Origin
 	client   *load.Client
 	subjects []*subject
@@ -76,11 +68,11 @@ type subject struct {
 }
 
 func newLab(ctx context.Context, s *bench.Session) (*lab, error) {
-	site, err := load.NewSite(ctx, s)
+	base, err := load.NewLab(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{session: s, site: site}
+	l := &lab{Lab: base, session: s}
 	if err := l.start(ctx); err != nil {
 		l.close()
 		return nil, err
@@ -97,18 +89,15 @@ func (l *lab) close() {
 	for _, dir := range l.dirs {
 		_ = os.RemoveAll(dir)
 	}
+	l.Close()
 }
 
 func (l *lab) start(ctx context.Context) error {
 	var err error
-	if l.id, err = identity.New(auth); err != nil {
+	if l.origin, err = l.Origin(ctx, link.Origin); err != nil {
 		return err
 	}
-	settings := load.OriginSettings{Host: l.site.Host(), Identity: l.id, Group: group}
-	if l.origin, err = load.StartOrigin(ctx, l.site.Spawn(link.Origin), settings); err != nil {
-		return err
-	}
-	if l.client, err = load.StartClient(l.site.Spawn(link.Load)); err != nil {
+	if l.client, err = l.Client(); err != nil {
 		return err
 	}
 	us, err := l.startOurs(ctx)
@@ -129,24 +118,11 @@ func (l *lab) start(ctx context.Context) error {
 	return nil
 }
 
-// upstream is the origin's address as gateways reach it.
-func (l *lab) upstream() string { return l.site.Reach(link.Origin, l.origin.Addrs["clear"])[0] }
-
 func (l *lab) startOurs(ctx context.Context) (*subject, error) {
-	dir, err := os.MkdirTemp("", "pqgw-bench-")
+	g, err := l.Forwarding(ctx, l.origin)
 	if err != nil {
 		return nil, err
 	}
-	l.dirs = append(l.dirs, dir)
-	cert, key, err := l.id.Write(dir)
-	if err != nil {
-		return nil, err
-	}
-	g, err := l.site.Gateway(ctx, load.Listeners(l.site.Host(), cert, key, handshake.GroupName(group))+
-		fmt.Sprintf("routes:\n  - {match: {path: /*}, to: origin}\nupstreams:\n  origin: {endpoints: [\"http://%s\"]}\n", l.upstream()))
-	if err != nil {
-		return nil, err
-	}
-	reach := func(name string) string { return l.site.Reach(link.Gateway, g.Addrs[name])[0] }
+	reach := func(name string) string { return l.Reach(link.Gateway, g.Addrs[name])[0] }
 	return &subject{name: ours, process: g.Process, clear: reach("clear"), secure: reach("tls"), zap: reach("zap")}, nil
 }

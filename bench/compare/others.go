@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hanzoai/pqgw/bench/link"
+	"github.com/hanzoai/pqgw/bench/load"
 	"github.com/hanzoai/pqgw/handshake"
 	"github.com/hanzoai/pqgw/internal/peers/folder"
 )
@@ -53,7 +54,7 @@ type values struct {
 
 // opensslGroups in OpenSSL's order of preference; the load offers the first
 // alone.
-var opensslGroups = strings.Join([]string{handshake.GroupName(group), "SecP256r1MLKEM768", "SecP384r1MLKEM1024", "X25519"}, ":")
+var opensslGroups = strings.Join([]string{handshake.GroupName(load.Group), "SecP256r1MLKEM768", "SecP384r1MLKEM1024", "X25519"}, ":")
 
 var errNotInstalled = errors.New("not installed (scripts/peers.sh --bench installs it)")
 
@@ -67,8 +68,8 @@ func (l *lab) startOther(ctx context.Context, o other, x *subject) error {
 		return err
 	}
 	l.dirs = append(l.dirs, dir)
-	v := values{Dir: "/" + strings.TrimPrefix(strings.TrimPrefix(dir, root), "/"), Host: l.site.Host(), Upstream: l.upstream(), Groups: opensslGroups}
-	if err := l.site.Do(link.Gateway, func() error { v.Clear, v.TLS, err = freePorts(v.Host); return err }); err != nil {
+	v := values{Dir: "/" + strings.TrimPrefix(strings.TrimPrefix(dir, root), "/"), Host: l.Host(), Upstream: l.Upstream(l.origin), Groups: opensslGroups}
+	if err := l.Do(link.Gateway, func() error { v.Clear, v.TLS, err = freePorts(v.Host); return err }); err != nil {
 		return err
 	}
 	if err := o.write(dir, v, l); err != nil {
@@ -80,15 +81,15 @@ func (l *lab) startOther(ctx context.Context, o other, x *subject) error {
 	if root != "/" {
 		enter(cmd, root)
 	}
-	err = l.site.Do(link.Gateway, func() error {
-		x.process, err = l.session.Start(cmd, l.site.CPU(link.Gateway))
+	err = l.Do(link.Gateway, func() error {
+		x.process, err = l.session.Start(cmd, l.CPU(link.Gateway))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	x.clear = l.site.Reach(link.Gateway, net.JoinHostPort(v.Host, strconv.Itoa(v.Clear)))[0]
-	x.secure = l.site.Reach(link.Gateway, net.JoinHostPort(v.Host, strconv.Itoa(v.TLS)))[0]
+	x.clear = l.Reach(link.Gateway, net.JoinHostPort(v.Host, strconv.Itoa(v.Clear)))[0]
+	x.secure = l.Reach(link.Gateway, net.JoinHostPort(v.Host, strconv.Itoa(v.TLS)))[0]
 	return l.await(ctx, x)
 }
 
@@ -124,10 +125,10 @@ func (o other) write(dir string, v values, l *lab) error {
 	if err := errors.Join(t.Execute(f, v), f.Close(), os.Chmod(dir, 0o755)); err != nil {
 		return err
 	}
-	if _, _, err := l.id.Write(dir); err != nil {
+	if _, _, err := l.Identity.Write(dir); err != nil {
 		return err
 	}
-	both := append(append([]byte(nil), l.id.Certificate...), l.id.Key...)
+	both := append(append([]byte(nil), l.Identity.Certificate...), l.Identity.Key...)
 	return os.WriteFile(filepath.Join(dir, "both.pem"), both, 0o600)
 }
 
@@ -186,7 +187,7 @@ func (l *lab) await(ctx context.Context, x *subject) error {
 	defer cancel()
 	for _, address := range []string{x.clear, x.secure} {
 		for {
-			err := l.site.Do(link.Load, func() error {
+			err := l.Do(link.Load, func() error {
 				var d net.Dialer
 				c, err := d.DialContext(ctx, "tcp", address)
 				if err == nil {

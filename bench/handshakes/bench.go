@@ -9,13 +9,15 @@ import (
 
 	"github.com/hanzoai/pqgw/bench"
 	"github.com/hanzoai/pqgw/bench/identity"
+	"github.com/hanzoai/pqgw/bench/link"
+	"github.com/hanzoai/pqgw/bench/load"
 	"github.com/hanzoai/pqgw/handshake"
 )
 
 // Bench is what `bench handshake` runs.
 var Bench = bench.Bench{
 	Name: "handshake", Title: "What a handshake costs", Order: 10,
-	Quick: 40 * time.Second, Full: 8 * time.Minute, Run: run,
+	Quick: 40 * time.Second, Full: 8 * time.Minute, Linkable: true, Run: run,
 }
 
 func init() { bench.Register(Bench) }
@@ -43,6 +45,10 @@ func run(ctx context.Context, s *bench.Session) error {
 	if err != nil {
 		return err
 	}
+	s.Note("%s", l.site.Describe())
+	if s.Link != "" {
+		return l.acrossLink(ctx)
+	}
 	parts, err := s.Measure(ctx, primitiveExperiment(s))
 	if err != nil {
 		return err
@@ -57,6 +63,18 @@ func run(ctx context.Context, s *bench.Session) error {
 	sumOfParts(s, parts, whole)
 	postQuantumPart(s, whole)
 	return nil
+}
+
+// acrossLink leaves out what a link does not change: the primitives, and how the
+// certificate's key weighs.
+func (l *lab) acrossLink(ctx context.Context) error {
+	e := l.matrixExperiment(slices.DeleteFunc(matrix(), func(t task) bool { return t.Auth != authECDSA }))
+	e.Share += sharePrimitives
+	if _, err := l.session.Measure(ctx, e); err != nil {
+		return err
+	}
+	_, err := l.session.Measure(ctx, l.timeExperiment())
+	return err
 }
 
 // Few is a short bench of full and resumed handshakes alone, with one
@@ -86,6 +104,7 @@ func Few(transport, auth string, only ...tls.CurveID) bench.Bench {
 // lab is the processes that the handshakes pass between.
 type lab struct {
 	session    *bench.Session
+	site       *load.Site
 	server     *bench.Child
 	client     *bench.Child
 	relay      *bench.Child
@@ -94,7 +113,11 @@ type lab struct {
 }
 
 func newLab(ctx context.Context, s *bench.Session) (*lab, error) {
-	l := &lab{session: s, identities: make(map[string]identity.Identity), places: make(map[tls.CurveID]map[string]place)}
+	site, err := load.NewSite(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	l := &lab{session: s, site: site, identities: make(map[string]identity.Identity), places: make(map[tls.CurveID]map[string]place)}
 	for _, auth := range auths {
 		id, err := identity.New(task{Auth: auth}.certificate())
 		if err != nil {
@@ -106,14 +129,18 @@ func newLab(ctx context.Context, s *bench.Session) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	serverCPU, clientCPU := bench.Apart()
-	if l.server, err = s.SpawnOn(serverCPU, serverRole, serverSettings{Identities: l.identities, Proof: proofs[0]}); err != nil {
+	settings := serverSettings{Host: site.Host(), Identities: l.identities, Proof: proofs[0]}
+	if l.server, err = site.Spawn(link.Gateway)(serverRole, settings); err != nil {
 		return nil, err
 	}
-	if l.client, err = s.SpawnOn(clientCPU, clientRole, proofs[1]); err != nil {
+	if l.client, err = site.Spawn(link.Load)(clientRole, clientSettings{Host: site.Host(), Proof: proofs[1]}); err != nil {
 		return nil, err
 	}
-	if l.relay, err = s.Spawn(relayRole, nil); err != nil {
+	err = site.Do(link.Load, func() (err error) { // beside the client, on any CPU
+		l.relay, err = s.Spawn(relayRole, nil)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	var places []place
@@ -121,6 +148,7 @@ func newLab(ctx context.Context, s *bench.Session) (*lab, error) {
 		return nil, err
 	}
 	for _, p := range places {
+		p.TCP, p.UDP = site.Reach(link.Gateway, p.TCP)[0], site.Reach(link.Gateway, p.UDP)[0]
 		if l.places[p.Group] == nil {
 			l.places[p.Group] = make(map[string]place)
 		}
@@ -183,29 +211,19 @@ func (l *lab) cost(ctx context.Context, t task, s bench.Slice) (bench.Sample, er
 	if err := l.both(ctx, "prepare", o, nil); err != nil {
 		return bench.Sample{}, err
 	}
-	before, err := l.cpu()
-	if err != nil {
-		return bench.Sample{}, err
-	}
 	var did, counted outcome
 	began := time.Now()
-	if err := l.both(ctx, "run", o, &did); err != nil {
+	spent, err := bench.Spent(func() error { return l.both(ctx, "run", o, &did) }, l.server, l.client)
+	if err != nil {
 		return bench.Sample{}, err
 	}
 	took := time.Since(began).Seconds()
-	after, err := l.cpu()
-	if err != nil {
-		return bench.Sample{}, err
-	}
 	o.Count, o.Parallel, o.Slice = true, 1, bench.Slice{Ops: 1, For: time.Minute}
 	if err := l.both(ctx, "run", o, &counted); err != nil {
 		return bench.Sample{}, err
 	}
-	each := func(side int) float64 {
-		return float64(after[side]-before[side]) / float64(time.Microsecond) / float64(max(1, did.Ops))
-	}
 	return bench.Sample{Ops: did.Ops, Seconds: took, Values: map[string]float64{
-		serverCPU: each(0), clientCPU: each(1),
+		serverCPU: bench.Micros(spent[0], did.Ops), clientCPU: bench.Micros(spent[1], did.Ops),
 		"bytes_up": counted.Traffic.BytesUp, "bytes_down": counted.Traffic.BytesDown,
 		"packets_up": counted.Traffic.PacketsUp, "packets_down": counted.Traffic.PacketsDown,
 	}}, nil
@@ -221,15 +239,6 @@ func (l *lab) both(ctx context.Context, verb string, o order, result any) error 
 		err = e
 	}
 	return err
-}
-
-// cpu is the time that server and client have computed.
-func (l *lab) cpu() (both [2]time.Duration, err error) {
-	if both[0], err = l.server.CPU(); err != nil {
-		return both, err
-	}
-	both[1], err = l.client.CPU()
-	return both, err
 }
 
 // primitiveExperiment measures the parts, on the server's CPU.

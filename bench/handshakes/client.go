@@ -46,9 +46,16 @@ type traffic struct {
 	PacketsDown float64 `json:"packets_down"`
 }
 
+// clientSettings are a client's.
+type clientSettings struct {
+	Host  string         `json:"host"` // to send from
+	Proof identity.Proof `json:"proof"`
+}
+
 // client keeps a UDP socket for all its QUIC connections, and the sessions of
 // each arm from one round to the next.
 type client struct {
+	host     string // to send from
 	udp      *net.UDPConn
 	quic     *quic.Transport
 	proof    *handshake.Identity
@@ -56,19 +63,19 @@ type client struct {
 }
 
 func openClient(_ context.Context, settings json.RawMessage) (map[string]bench.Verb, func(), error) {
-	var p identity.Proof
-	if err := json.Unmarshal(settings, &p); err != nil {
+	var s clientSettings
+	if err := json.Unmarshal(settings, &s); err != nil {
 		return nil, nil, err
 	}
-	proof, err := p.Identity()
+	proof, err := s.Proof.Identity()
 	if err != nil {
 		return nil, nil, err
 	}
-	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(s.Host)})
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &client{udp: udp, quic: &quic.Transport{Conn: udp}, proof: proof, sessions: make(map[string][]*session)}
+	c := &client{host: s.Host, udp: udp, quic: &quic.Transport{Conn: udp}, proof: proof, sessions: make(map[string][]*session)}
 	return map[string]bench.Verb{"prepare": c.prepare, "run": c.run}, func() {
 		_ = c.quic.Close()
 		_ = c.udp.Close()
@@ -276,7 +283,7 @@ func (w *worker) quicTransport() (t *quic.Transport, counted *countedPackets, en
 	if !w.order.Count {
 		return w.client.quic, nil, func() {}, nil
 	}
-	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(w.client.host)})
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -40,6 +40,7 @@ const (
 
 // serverSettings say what to listen with: every group with every identity.
 type serverSettings struct {
+	Host       string                       `json:"host"`       // to listen on
 	Identities map[string]identity.Identity `json:"identities"` // by authentication
 	Proof      identity.Proof               `json:"proof"`      // where that is authMLDSA
 }
@@ -81,7 +82,7 @@ func openServer(ctx context.Context, settings json.RawMessage) (map[string]bench
 	}
 	for auth, id := range s.Identities {
 		for _, g := range groups {
-			if err := v.listen(g, auth, id); err != nil {
+			if err := v.listen(s.Host, g, auth, id); err != nil {
 				v.end()
 				return nil, nil, err
 			}
@@ -101,7 +102,7 @@ func (v *server) end() {
 	v.wg.Wait()
 }
 
-func (v *server) listen(group tls.CurveID, auth string, id identity.Identity) error {
+func (v *server) listen(host string, group tls.CurveID, auth string, id identity.Identity) error {
 	source, err := id.Source()
 	if err != nil {
 		return fmt.Errorf("%s: %w", auth, err)
@@ -110,13 +111,13 @@ func (v *server) listen(group tls.CurveID, auth string, id identity.Identity) er
 	if err != nil {
 		return err
 	}
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	tcp, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return err
 	}
 	v.closes = append(v.closes, tcp.Close)
 	v.wg.Go(func() { v.acceptTCP(tcp, rules, auth == authMLDSA) })
-	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(host)})
 	if err != nil {
 		return err
 	}

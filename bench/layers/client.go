@@ -14,6 +14,7 @@ import (
 
 	"github.com/hanzoai/pqgw/bench"
 	"github.com/hanzoai/pqgw/bench/identity"
+	"github.com/hanzoai/pqgw/bench/load"
 	"github.com/hanzoai/pqgw/transports/zap"
 	"github.com/hanzoai/pqgw/zapcodec"
 )
@@ -143,13 +144,13 @@ func secured(ctx context.Context, c net.Conn, root []byte) (net.Conn, error) {
 	}
 	s := tls.Client(c, &tls.Config{
 		ServerName: identity.ServerName, RootCAs: roots, MinVersion: tls.VersionTLS13,
-		CurvePreferences: []tls.CurveID{group}, NextProtos: []string{zap.ALPN},
+		CurvePreferences: []tls.CurveID{load.Group}, NextProtos: []string{zap.ALPN},
 	})
 	if err := s.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	if got := s.ConnectionState().CurveID; got != group {
-		return nil, errors.Join(fmt.Errorf("a handshake with %v, wanted %v", got, group), c.Close())
+	if got := s.ConnectionState().CurveID; got != load.Group {
+		return nil, errors.Join(fmt.Errorf("a handshake with %v, wanted %v", got, load.Group), c.Close())
 	}
 	return s, nil
 }

@@ -42,9 +42,9 @@ func (l *lab) arm(y layer, chain string) bench.Arm {
 	if y.gateway {
 		server, listener = l.gateway.Child, l.gateway.Addrs[y.listener]
 	}
-	t := target{Address: l.site.Reach(link.Gateway, listener)[0]}
+	t := target{Address: l.Reach(link.Gateway, listener)[0]}
 	if y.secure {
-		t.Root = l.id.Root
+		t.Root = l.Identity.Root
 	}
 	return bench.Arm{
 		Name: y.name, Labels: map[string]string{"layer": y.name, "chain": chain},
@@ -65,15 +65,8 @@ func (l *lab) round(ctx context.Context, server *bench.Child, t target, s bench.
 	if err := l.client.Call(ctx, "connect", t, nil); err != nil {
 		return bench.Sample{}, err
 	}
-	before, err := l.cpu(server)
-	if err != nil {
-		return bench.Sample{}, err
-	}
 	var done, alone asked
-	if err := l.client.Call(ctx, "run", many, &done); err != nil {
-		return bench.Sample{}, err
-	}
-	after, err := l.cpu(server)
+	spent, err := bench.Spent(func() error { return l.client.Call(ctx, "run", many, &done) }, server, l.client)
 	if err != nil {
 		return bench.Sample{}, err
 	}
@@ -84,19 +77,11 @@ func (l *lab) round(ctx context.Context, server *bench.Child, t target, s bench.
 	if err := l.client.Call(ctx, "run", one, &alone); err != nil {
 		return bench.Sample{}, err
 	}
-	micro := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 	return bench.Sample{Ops: done.Ops, Values: map[string]float64{
-		ServerCPU: micro(after[0]-before[0]) / float64(done.Ops),
-		ClientCPU: micro(after[1]-before[1]) / float64(done.Ops),
-		Median:    micro(alone.Median),
+		ServerCPU: bench.Micros(spent[0], done.Ops),
+		ClientCPU: bench.Micros(spent[1], done.Ops),
+		Median:    bench.Micros(alone.Median, 1),
 	}}, nil
-}
-
-func (l *lab) cpu(server *bench.Child) (both [2]time.Duration, err error) {
-	if both[0], err = server.CPU(); err == nil {
-		both[1], err = l.client.CPU()
-	}
-	return both, err
 }
 
 // added is a metric of the chain: what a layer takes beyond the one before.

@@ -11,13 +11,10 @@ package layers
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/hanzoai/pqgw/bench"
-	"github.com/hanzoai/pqgw/bench/identity"
 	"github.com/hanzoai/pqgw/bench/link"
 	"github.com/hanzoai/pqgw/bench/load"
 	"github.com/hanzoai/pqgw/handshake"
@@ -26,15 +23,10 @@ import (
 // Bench is what `bench layers` runs.
 var Bench = bench.Bench{
 	Name: "layers", Title: "Where a request's time goes, layer by layer", Order: 40,
-	Quick: 25 * time.Second, Full: 4 * time.Minute, Run: run,
+	Quick: 25 * time.Second, Full: 4 * time.Minute, Linkable: true, Run: run,
 }
 
 func init() { bench.Register(Bench) }
-
-const (
-	auth  = "ECDSA P-256"
-	group = tls.X25519MLKEM768
-)
 
 // Metrics.
 const (
@@ -78,8 +70,8 @@ func run(ctx context.Context, s *bench.Session) error {
 	if err != nil {
 		return err
 	}
-	defer l.close()
-	s.Note("%s %d connections ask one request after the other for the CPU, one connection for the median.", l.site.Describe(), manyConns)
+	defer l.Close()
+	s.Note("%s %d connections ask one request after the other for the CPU, one connection for the median.", l.Describe(), manyConns)
 	data, err := s.Measure(ctx, l.experiment())
 	if err != nil {
 		return err
@@ -91,10 +83,7 @@ func run(ctx context.Context, s *bench.Session) error {
 
 // lab is the plain servers, the gateway, an upstream and the client.
 type lab struct {
-	session *bench.Session
-	site    *load.Site
-	dir     string
-	id      identity.Identity
+	*load.Lab
 	plain   *bench.Child // beside the gateway, on its CPU
 	origin  *bench.Child // the upstream
 	gateway *bench.Gateway
@@ -103,67 +92,57 @@ type lab struct {
 }
 
 func newLab(ctx context.Context, s *bench.Session) (*lab, error) {
-	site, err := load.NewSite(ctx, s)
+	base, err := load.NewLab(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "pqgw-bench-")
-	if err != nil {
-		return nil, err
-	}
-	l := &lab{session: s, site: site, dir: dir}
+	l := &lab{Lab: base}
 	if err := l.start(ctx); err != nil {
-		l.close()
+		l.Close()
 		return nil, err
 	}
 	return l, nil
 }
 
-func (l *lab) close() { _ = os.RemoveAll(l.dir) }
-
-func (l *lab) start(ctx context.Context) error {
-	var err error
-	if l.id, err = identity.New(auth); err != nil {
-		return err
-	}
-	settings := serverSettings{Host: l.site.Host(), Identity: l.id}
-	if l.origin, err = l.site.Spawn(link.Origin)(serverRole, settings); err != nil {
+func (l *lab) start(ctx context.Context) (err error) {
+	settings := serverSettings{Host: l.Host(), Identity: l.Identity}
+	if l.origin, err = l.Spawn(link.Origin)(serverRole, settings); err != nil {
 		return err
 	}
 	var origin map[string]string
 	if err = l.origin.Call(ctx, "addrs", nil, &origin); err != nil {
 		return err
 	}
-	settings.Upstream = l.site.Reach(link.Origin, origin["echo"])[0]
-	if l.plain, err = l.site.Spawn(link.Gateway)(serverRole, settings); err != nil {
+	settings.Upstream = l.Reach(link.Origin, origin["echo"])[0]
+	if l.plain, err = l.Spawn(link.Gateway)(serverRole, settings); err != nil {
 		return err
 	}
 	if err = l.plain.Call(ctx, "addrs", nil, &l.addrs); err != nil {
 		return err
 	}
-	config, err := l.config(l.site.Reach(link.Origin, origin["server"])[0])
+	config, err := l.config(l.Reach(link.Origin, origin["server"])[0])
 	if err != nil {
 		return err
 	}
-	if l.gateway, err = l.site.Gateway(ctx, config); err != nil {
+	if l.gateway, err = l.Gateway(ctx, config); err != nil {
 		return err
 	}
-	l.client, err = l.site.Spawn(link.Load)(clientRole, nil)
+	l.client, err = l.Spawn(link.Load)(clientRole, nil)
 	return err
 }
 
 // config has a route that answers and one that forwards, both with the same
 // conditions and changes of fields, among others that do not match.
 func (l *lab) config(upstream string) (string, error) {
-	cert, key, err := l.id.Write(l.dir)
+	cert, key, err := l.Files()
 	if err != nil {
 		return "", err
 	}
 	const policies = `host: bench.test, method: [GET, POST], header: {X-Tenant: "*"}}, response_headers: {set: {Cache-Control: no-store}}`
-	text := fmt.Sprintf("version: 1\ntls:\n  public: {certificates: {files: {cert: %q, key: %q}}, groups: [%s]}\nlisteners:\n", cert, key, handshake.GroupName(group))
+	text := fmt.Sprintf("version: 1\ntls:\n  public: {certificates: {files: {cert: %q, key: %q}}, groups: [%s]}\nlisteners:\n", cert, key, handshake.GroupName(load.Group))
 	for _, name := range []string{"answer", "forward"} {
 		for suffix, more := range map[string]string{"": "", "-tls": ", tls: public"} {
-			text += fmt.Sprintf("  - {name: %s%s, address: \"%s:0\", protocols: [zap]%s, limits: {requests_per_connection: 0}}\n", name, suffix, l.site.Host(), more)
+			text += fmt.Sprintf("  - {name: %s%s, address: \"%s:0\", protocols: [zap]%s, limits: {requests_per_connection: 0}}\n", name, suffix, l.Host(), more)
 		}
 	}
 	text += "routes:\n"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hanzoai/pqgw/bench"
 	"github.com/hanzoai/pqgw/bench/identity"
+	"github.com/hanzoai/pqgw/bench/load"
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/handshake"
 	"github.com/hanzoai/pqgw/telemetry"
@@ -64,7 +65,7 @@ func (s *server) open(set serverSettings) error {
 	}
 	secure := &tls.Config{
 		Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13,
-		CurvePreferences: []tls.CurveID{group}, NextProtos: []string{zap.ALPN},
+		CurvePreferences: []tls.CurveID{load.Group}, NextProtos: []string{zap.ALPN},
 	}
 	for _, p := range []struct {
 		name  string
@@ -238,7 +239,7 @@ func (s *server) transports(set serverSettings) error {
 			source, err := set.Identity.Source()
 			if err == nil {
 				settings.TLS, err = handshake.NewServer(handshake.Settings{
-					Sources: []handshake.Source{source}, PQ: handshake.Require, Groups: []tls.CurveID{group}, NextProtos: transports.ALPN(settings.Protocols),
+					Sources: []handshake.Source{source}, PQ: handshake.Require, Groups: []tls.CurveID{load.Group}, NextProtos: transports.ALPN(settings.Protocols),
 				})
 			}
 			if err != nil {
@@ -266,14 +267,9 @@ var _ exchange.Handler = answering{}
 
 // Serve implements exchange.Handler.
 func (answering) Serve(x *exchange.Exchange) {
-	h := &x.Response
-	h.Reset(nil)
-	h.Status = 200
-	if x.Refusal != nil {
-		h.Status = x.Refusal.Status
-		_ = x.Responder.Respond(h, nil) // the client sees
+	if !load.Begin(x) {
 		return
 	}
-	h.AddKnown(exchange.ContentType, plainText)
-	_ = x.Responder.Respond(h, exchange.NewBytes([]byte(answerBody))) // as above
+	x.Response.AddKnown(exchange.ContentType, plainText)
+	_ = x.Responder.Respond(&x.Response, exchange.NewBytes([]byte(answerBody))) // the client sees
 }

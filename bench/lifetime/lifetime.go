@@ -12,20 +12,20 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hanzoai/pqgw/bench"
-	"github.com/hanzoai/pqgw/bench/identity"
+	"github.com/hanzoai/pqgw/bench/link"
+	"github.com/hanzoai/pqgw/bench/load"
 	"github.com/hanzoai/pqgw/handshake"
 )
 
 // Bench is what `bench lifetime` runs.
 var Bench = bench.Bench{
 	Name: "lifetime", Title: "After how many requests a handshake is paid", Order: 20,
-	Quick: 35 * time.Second, Full: 5 * time.Minute, Run: run,
+	Quick: 35 * time.Second, Full: 5 * time.Minute, Linkable: true, Run: run,
 }
 
 func init() { bench.Register(Bench) }
@@ -39,7 +39,6 @@ const (
 )
 
 const (
-	auth = "ECDSA P-256"
 	// parallel is how many connections are at work at a time, the same for every
 	// life: a server that always has something to do sleeps and wakes less, and
 	// a request costs it half as much as one alone.
@@ -63,7 +62,8 @@ func run(ctx context.Context, s *bench.Session) error {
 	if err != nil {
 		return err
 	}
-	defer l.close()
+	defer l.Close()
+	s.Note("%s", l.Describe())
 	requests, err := s.Measure(ctx, l.experiment("requests", "CPU for each request, by requests on a connection (answers of 1 KiB)", small, 0.75))
 	if err != nil {
 		return err
@@ -79,48 +79,40 @@ func run(ctx context.Context, s *bench.Session) error {
 
 // lab is a gateway with a listener for each group, and the client.
 type lab struct {
+	*load.Lab
 	session *bench.Session
-	dir     string
-	id      identity.Identity
 	gateway *bench.Gateway
 	client  *bench.Child
 }
 
 func newLab(ctx context.Context, s *bench.Session) (*lab, error) {
-	dir, err := os.MkdirTemp("", "pqgw-bench-")
+	base, err := load.NewLab(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{session: s, dir: dir}
+	l := &lab{Lab: base, session: s}
 	if err := l.start(ctx); err != nil {
-		l.close()
+		l.Close()
 		return nil, err
 	}
 	return l, nil
 }
 
 func (l *lab) start(ctx context.Context) error {
-	var err error
-	if l.id, err = identity.New(auth); err != nil {
-		return err
-	}
 	config, err := l.config()
 	if err != nil {
 		return err
 	}
-	server, client := bench.Apart()
-	if l.gateway, err = l.session.Gateway(ctx, server, config); err != nil {
+	if l.gateway, err = l.Gateway(ctx, config); err != nil {
 		return err
 	}
-	l.client, err = l.session.SpawnOn(client, clientRole, nil)
+	l.client, err = l.Spawn(link.Load)(clientRole, nil)
 	return err
 }
 
-func (l *lab) close() { _ = os.RemoveAll(l.dir) }
-
 // config serves each group on a listener of its own name.
 func (l *lab) config() (string, error) {
-	cert, key, err := l.id.Write(l.dir)
+	cert, key, err := l.Files()
 	if err != nil {
 		return "", err
 	}
@@ -128,7 +120,7 @@ func (l *lab) config() (string, error) {
 	for _, g := range Groups {
 		name := handshake.GroupName(g)
 		fmt.Fprintf(&policies, "  %s: {certificates: {files: {cert: %q, key: %q}}, groups: [%s]}\n", name, cert, key, name)
-		fmt.Fprintf(&listeners, "  - {name: %s, address: \"127.0.0.1:0\", protocols: [h1], tls: %s, limits: {requests_per_connection: 0}}\n", name, name)
+		fmt.Fprintf(&listeners, "  - {name: %s, address: \"%s:0\", protocols: [h1], tls: %s, limits: {requests_per_connection: 0}}\n", name, l.Host(), name)
 	}
 	for body := range lives {
 		fmt.Fprintf(&routes, "  - {match: {path: %s}, respond: {body: %q}}\n", path(body), strings.Repeat(letter, body))
@@ -163,7 +155,7 @@ func (l *lab) experiment(name, title string, body int, share float64) bench.Expe
 
 func (l *lab) arm(g tls.CurveID, body, n int) bench.Arm {
 	name := handshake.GroupName(g)
-	o := order{Address: l.gateway.Addrs[name], Root: l.id.Root, Group: g, Path: path(body), Body: body, Requests: n, Parallel: parallel}
+	o := order{Address: l.Reach(link.Gateway, l.gateway.Addrs[name])[0], Root: l.Identity.Root, Group: g, Path: path(body), Body: body, Requests: n, Parallel: parallel}
 	weight := 1.0
 	if n == 1 {
 		weight = 4 // what is calculated from differences of these needs them exact
@@ -184,29 +176,16 @@ func (l *lab) arm(g tls.CurveID, body, n int) bench.Arm {
 // the last connections when the client is done with them; that is a part of
 // one in hundreds.
 func (l *lab) cost(ctx context.Context, o order) (bench.Sample, error) {
-	var before, after [2]time.Duration
-	if err := l.cpu(&before); err != nil {
-		return bench.Sample{}, err
-	}
 	var connections int
-	if err := l.client.Call(ctx, "run", o, &connections); err != nil {
-		return bench.Sample{}, err
-	}
-	if err := l.cpu(&after); err != nil {
+	spent, err := bench.Spent(func() error { return l.client.Call(ctx, "run", o, &connections) }, l.gateway, l.client)
+	if err != nil {
 		return bench.Sample{}, err
 	}
 	out := bench.Sample{Ops: connections * o.Requests, Values: make(map[string]float64)}
 	for i, name := range []string{ServerCPU, ClientCPU} {
-		each := float64(after[i]-before[i]) / float64(time.Microsecond) / float64(connections)
+		each := bench.Micros(spent[i], connections)
 		out.Values[perConnection+name] = each
 		out.Values[name] = each / float64(o.Requests)
 	}
 	return out, nil
-}
-
-func (l *lab) cpu(both *[2]time.Duration) (err error) {
-	if both[0], err = l.gateway.CPU(); err == nil {
-		both[1], err = l.client.CPU()
-	}
-	return err
 }

@@ -143,19 +143,29 @@ type handler struct{}
 
 var _ exchange.Handler = handler{}
 
-// Serve implements exchange.Handler.
-func (handler) Serve(x *exchange.Exchange) {
+// Begin readies an exchange for the answer 200. What the transport has refused it
+// answers itself, and returns false.
+func Begin(x *exchange.Exchange) bool {
 	h := &x.Response
 	h.Reset(nil)
 	h.Status = 200
-	if x.Refusal != nil {
-		h.Status = x.Refusal.Status
-		_ = x.Responder.Respond(h, nil) // the client sees
+	if x.Refusal == nil {
+		return true
+	}
+	h.Status = x.Refusal.Status
+	_ = x.Responder.Respond(h, nil) // the client sees
+	return false
+}
+
+// Serve implements exchange.Handler.
+func (handler) Serve(x *exchange.Exchange) {
+	if !Begin(x) {
 		return
 	}
+	h := &x.Response
 	size, compare, err := sizeOf(x.Request.Target())
 	if err == nil && x.Request.Method == exchange.GET {
-		_ = x.Responder.Respond(h, exchange.NewBytes(pattern()[:size])) // as above
+		_ = x.Responder.Respond(h, exchange.NewBytes(pattern()[:size])) // the client sees
 		return
 	}
 	var got int64

@@ -12,8 +12,11 @@ import (
 // share another.
 type Site struct {
 	session *bench.Session
-	Lab     *link.Lab // nil on the loopback
+	lab     *link.Lab // nil on the loopback
 }
+
+// Link is the lab that the site lies in, nil on the loopback.
+func (p *Site) Link() *link.Lab { return p.lab }
 
 // NewSite finds the lab that the session asks for.
 func NewSite(ctx context.Context, s *bench.Session) (*Site, error) {
@@ -21,15 +24,15 @@ func NewSite(ctx context.Context, s *bench.Session) (*Site, error) {
 		return &Site{session: s}, nil
 	}
 	lab, err := link.Find(ctx, s.Link)
-	return &Site{session: s, Lab: lab}, err
+	return &Site{session: s, lab: lab}, err
 }
 
 // Describe tells readers where a bench ran.
 func (p *Site) Describe() string {
-	if p.Lab == nil {
+	if p.lab == nil {
 		return "Over the loopback."
 	}
-	return "Across the link lab " + p.Lab.Name + ": " + p.Lab.Describe() + "."
+	return "Across the link lab " + p.lab.Name + ": " + p.lab.Describe() + "."
 }
 
 // CPU of a host's processes.
@@ -43,10 +46,10 @@ func (p *Site) CPU(host string) int {
 
 // Do runs f as on a host: processes that it starts belong there.
 func (p *Site) Do(host string, f func() error) error {
-	if p.Lab == nil {
+	if p.lab == nil {
 		return f()
 	}
-	return p.Lab.Do(host, f)
+	return p.lab.Do(host, f)
 }
 
 // Spawn starts this binary in a role on a host; see [StartOrigin] and [StartClient].
@@ -71,7 +74,7 @@ func (p *Site) Gateway(ctx context.Context, config string) (g *bench.Gateway, er
 
 // Host is the address, without a port, to listen on.
 func (p *Site) Host() string {
-	if p.Lab == nil {
+	if p.lab == nil {
 		return "127.0.0.1"
 	}
 	return "0.0.0.0"
@@ -80,8 +83,8 @@ func (p *Site) Host() string {
 // Reach gives the addresses by which a listener on a host is reached: one for
 // each link towards the gateway.
 func (p *Site) Reach(host, listener string) []string {
-	if p.Lab == nil {
+	if p.lab == nil {
 		return []string{listener}
 	}
-	return p.Lab.Reach(host, listener)
+	return p.lab.Reach(host, listener)
 }

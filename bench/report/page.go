@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -75,13 +76,17 @@ func about(r *bench.Results) []string {
 	if r.Quick {
 		kind = "A quick run (intervals are wider than a full run's)"
 	}
-	return []string{
+	out := []string{
 		fmt.Sprintf("%s, begun %s; it took %.0f s. Measured on %s (%d CPUs), kernel %s, %s, commit %s.", kind, r.Began.Format("2006-01-02 15:04 MST"), r.Seconds,
 			r.Environment.CPU, r.Environment.CPUs, r.Environment.Kernel, r.Environment.Go, r.Environment.Commit),
 		"CPU is what the kernel accounts to a process, not wall time: it holds on a busy machine. Numbers are medians over interleaved rounds, " +
 			"in brackets the 95 % bootstrap confidence interval; warm-up is left out. Ratios hold within this run only. Rates and times are given only " +
 			"where the machine was quiet; else the cell says “not measured”.",
 	}
+	if len(r.Ahead) > 0 {
+		out = append(out, "The run had not come to its end when this was written. Not there: "+strings.Join(r.Ahead, ", ")+".")
+	}
+	return out
 }
 
 func losses(r *bench.Results) section {
@@ -128,7 +133,39 @@ func environment(r *bench.Results) section {
 	for _, i := range e.Interfaces {
 		add(i.Name, fmt.Sprintf("MTU %d, %d receive and %d transmit queues, qdisc %s, driver %s; %s", i.MTU, i.RxQueues, i.TxQueues, orNone(i.Qdisc), orNone(i.Driver), offloads(i.Offloads)))
 	}
-	return section{ID: "environment", Title: "Environment", Parts: []part{{Table: t}}}
+	return section{ID: "environment", Title: "Environment", Parts: []part{{Table: t}, {Table: quietness(r)}}}
+}
+
+// quietness tells what else the machine did in the rounds of each experiment.
+func quietness(r *bench.Results) bench.Table {
+	t := bench.Table{
+		Title:   "How quiet the machine was",
+		Note:    "In brackets the worst round. Rates and times of a round count only where the hypervisor and other processes took little, and the load before the run was low.",
+		Columns: []string{"experiment", "rounds", "load before", "stolen, % of all CPUs", "other processes, % of all CPUs", "quiet rounds"},
+	}
+	for _, b := range r.Benches {
+		for _, e := range b.Experiments {
+			if len(e.Quiet) == 0 {
+				continue // reckoned from others
+			}
+			var steal, foreign []float64
+			quiet := 0
+			for _, q := range e.Quiet {
+				steal, foreign = append(steal, 100*q.Steal), append(foreign, 100*q.Foreign)
+				if q.Why() == "" {
+					quiet++
+				}
+			}
+			t.Rows = append(t.Rows, []string{
+				b.Name + " " + e.Name, fmt.Sprint(len(e.Quiet)), number(e.Quiet[0].Load), worst(steal), worst(foreign), fmt.Sprint(quiet),
+			})
+		}
+	}
+	return t
+}
+
+func worst(values []float64) string {
+	return number(bench.Median(values)) + " (" + number(slices.Max(values)) + ")"
 }
 
 func orNone(s string) string {

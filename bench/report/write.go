@@ -31,7 +31,7 @@ func WriteDir(dir string, r *bench.Results) error {
 		if err := write(&b, r); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o644); err != nil {
+		if err := bench.Replace(filepath.Join(dir, name), b.Bytes()); err != nil {
 			return fmt.Errorf("report: %w", err)
 		}
 	}

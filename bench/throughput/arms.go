@@ -21,9 +21,10 @@ const (
 	PerSecond = "rate"
 	Goodput   = "goodput"
 	LinkShare = "link_share"
-	// Shares of a CPU, of the server's and of that of load generator and origin.
+	// Shares of a CPU: load generator and origin share one.
 	serverBusy = "server_busy"
-	busy       = "generator_busy"
+	clientBusy = "client_busy"
+	originBusy = "origin_busy"
 )
 
 var metrics = []bench.Metric{
@@ -46,12 +47,15 @@ func (l *lab) closedLoop() bench.Experiment {
 			{Kind: bench.Bars, Title: "Server CPU of a gigabyte through the gateway, bodies of 1 MiB (s)", Metric: PerGB, X: "transport", Series: "direction", Where: map[string]string{"way": through, "size": "1 MiB"}},
 		},
 	}
-	if l.site.Lab != nil && l.site.Lab.Rate > 0 {
+	if l.Link() != nil && l.Link().Rate > 0 {
 		e.Metrics = append(e.Metrics[:len(e.Metrics):len(e.Metrics)], bench.Metric{Name: LinkShare, Title: "share of the link", Unit: "%", Kind: bench.Rate, Higher: true})
 	}
 	list := sizes
 	if l.session.Quick {
 		list, e.Rounds = quickSizes, 3
+	}
+	if l.Link() != nil {
+		list = linkSizes
 	}
 	if len(l.filter.Sizes) > 0 {
 		list = l.filter.Sizes
@@ -82,7 +86,7 @@ func (l *lab) arm(t load.Transport, way string, size int, upload bool, run loop)
 		Name: name, Missing: t.Missing(),
 		Labels: map[string]string{"transport": t.Name, "direction": direction, "size": sizeName(size), "way": way},
 	}
-	w := load.Work{Transport: t.Name, Root: l.id.Root, Group: group, Size: size, Upload: upload, Workers: manyWorkers}
+	w := load.Work{Transport: t.Name, Root: l.Identity.Root, Group: load.Group, Size: size, Upload: upload, Workers: manyWorkers}
 	if size >= largeBody {
 		w.Workers = fewWorkers
 	}
@@ -95,7 +99,7 @@ func (l *lab) arm(t load.Transport, way string, size int, upload bool, run loop)
 	case null:
 		server, listener = l.direct.Child, l.direct.Addrs["null"]
 	}
-	w.Addresses = l.site.Reach(link.Gateway, listener)
+	w.Addresses = l.Reach(link.Gateway, listener)
 	a.Open = func(context.Context) (bench.Runner, error) {
 		return bench.RunnerFunc(func(ctx context.Context, s bench.Slice) (bench.Sample, error) {
 			// Not kept from round to round: a server closes what lies idle for the
@@ -113,57 +117,58 @@ func (l *lab) arm(t load.Transport, way string, size int, upload bool, run loop)
 	return a
 }
 
-// account is what is read before and after.
-type account struct {
+// cost is what a load has taken.
+type cost struct {
 	server, client, origin time.Duration
-	memory                 bench.Memory
+	memory                 bench.Memory // of the server, the difference
 }
 
-func (l *lab) account(ctx context.Context, server *bench.Child) (a account, err error) {
-	if a.memory, err = server.Memory(ctx); err != nil {
-		return a, err
+// around runs a load and reads before and after.
+func (l *lab) around(ctx context.Context, server *bench.Child, run func() error) (c cost, err error) {
+	before, err := server.Memory(ctx)
+	if err != nil {
+		return c, err
 	}
-	if a.server, err = server.CPU(); err != nil {
-		return a, err
+	spent, err := bench.Spent(run, server, l.client, l.origin)
+	if err != nil {
+		return c, err
 	}
-	if a.origin, err = l.origin.CPU(); err != nil {
-		return a, err
-	}
-	a.client, err = l.client.CPU()
-	return a, err
+	after, err := server.Memory(ctx)
+	c = cost{server: spent[0], client: spent[1], origin: spent[2]}
+	c.memory = bench.Memory{Mallocs: after.Mallocs - before.Mallocs, GCs: after.GCs - before.GCs}
+	return c, err
 }
 
 func (l *lab) closed(ctx context.Context, size int, s bench.Slice, server *bench.Child) (bench.Sample, error) {
-	before, err := l.account(ctx, server)
+	var done load.Done
+	c, err := l.around(ctx, server, func() (err error) {
+		done, err = l.client.Closed(ctx, s)
+		return err
+	})
 	if err != nil {
 		return bench.Sample{}, err
 	}
-	done, err := l.client.Closed(ctx, s)
-	if err != nil {
-		return bench.Sample{}, err
-	}
-	after, err := l.account(ctx, server)
-	return l.sample(before, after, done, size), err
+	return l.sample(c, done, size), nil
 }
 
-func (l *lab) sample(before, after account, done load.Done, size int) bench.Sample {
+func (l *lab) sample(c cost, done load.Done, size int) bench.Sample {
 	ops, wall := float64(done.Ops), done.Wall.Seconds()
-	micro := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) / ops }
 	v := map[string]float64{
-		ServerCPU: micro(after.server - before.server),
-		ClientCPU: micro(after.client - before.client),
-		Allocs:    float64(after.memory.Mallocs-before.memory.Mallocs) / ops,
-		GCs:       1000 * float64(after.memory.GCs-before.memory.GCs) / ops,
+		ServerCPU: bench.Micros(c.server, done.Ops),
+		ClientCPU: bench.Micros(c.client, done.Ops),
+		Allocs:    float64(c.memory.Mallocs) / ops,
+		GCs:       1000 * float64(c.memory.GCs) / ops,
 		PerSecond: ops / wall,
 
-		serverBusy: (after.server - before.server).Seconds() / wall,
-		busy:       (after.client - before.client + after.origin - before.origin).Seconds() / wall,
+		serverBusy: c.server.Seconds() / wall,
+		clientBusy: c.client.Seconds() / wall,
+		originBusy: c.origin.Seconds() / wall,
 	}
 	if size > 0 {
 		bytes := ops * float64(size)
-		v[PerGB] = (after.server - before.server).Seconds() / bytes * 1e9
+		v[PerGB] = c.server.Seconds() / bytes * 1e9
 		v[Goodput] = 8 * bytes / wall / 1e9
-		if lab := l.site.Lab; lab != nil && lab.Rate > 0 {
+		if lab := l.Link(); lab != nil && lab.Rate > 0 {
 			v[LinkShare] = 100 * 8 * bytes / wall / float64(int(lab.Rate)*lab.Links)
 		}
 	}
@@ -177,7 +182,7 @@ const generatorLimit = 0.9
 // markLimits tells of rows that may show the load generator's limit.
 func markLimits(e *bench.ExperimentData) {
 	for _, c := range e.Cells {
-		if m := bench.Median(c.Values(busy)); m >= generatorLimit && c.Labels["way"] != null {
+		if m := bench.Median(c.Values(clientBusy)) + bench.Median(c.Values(originBusy)); m >= generatorLimit && c.Labels["way"] != null {
 			c.Notes = append(c.Notes, fmt.Sprintf("the load generator (with the origin) is at its limit: busy for %.0f %% of the time", 100*m))
 		}
 	}
@@ -249,20 +254,19 @@ func (l *lab) paced(rate float64) loop {
 		if s.Ops > 0 {
 			p.For = min(p.For, time.Duration(float64(s.Ops)/rate*float64(time.Second)))
 		}
-		before, err := l.account(ctx, server)
+		var timed load.Timed
+		c, err := l.around(ctx, server, func() (err error) {
+			timed, err = l.client.Open(ctx, p)
+			return err
+		})
 		if err != nil {
 			return bench.Sample{}, err
 		}
-		timed, err := l.client.Open(ctx, p)
-		if err != nil {
-			return bench.Sample{}, err
-		}
-		after, err := l.account(ctx, server)
-		sample := l.sample(before, after, timed.Done, size)
+		sample := l.sample(c, timed.Done, size)
 		for name, d := range map[string]time.Duration{p50: timed.P50, p99: timed.P99, p999: timed.P999} {
 			sample.Values[name] = float64(d) / float64(time.Microsecond)
 		}
 		sample.Values[late] = 100 * timed.Late
-		return sample, err
+		return sample, nil
 	}
 }

@@ -11,14 +11,11 @@ package throughput
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/hanzoai/pqgw/bench"
-	"github.com/hanzoai/pqgw/bench/identity"
 	"github.com/hanzoai/pqgw/bench/link"
 	"github.com/hanzoai/pqgw/bench/load"
 	"github.com/hanzoai/pqgw/handshake"
@@ -33,7 +30,7 @@ func init() { bench.Register(Bench) }
 func New(f Filter) bench.Bench {
 	return bench.Bench{
 		Name: "throughput", Title: "What a request and a gigabyte cost on warm connections", Order: 30,
-		Quick: 38 * time.Second, Full: 12 * time.Minute,
+		Quick: 38 * time.Second, Full: 12 * time.Minute, Linkable: true,
 		Run: func(ctx context.Context, s *bench.Session) error { return run(ctx, s, f) },
 	}
 }
@@ -79,15 +76,11 @@ const (
 	null    = "null server"
 )
 
-const (
-	auth  = "ECDSA P-256"
-	group = tls.X25519MLKEM768
-)
-
 // Sizes of bodies, in bytes.
 var (
 	sizes      = []int{0, 1 << 10, 16 << 10, 64 << 10, 1 << 20}
 	quickSizes = []int{1 << 10, 64 << 10, 1 << 20}
+	linkSizes  = []int{1 << 10, 1 << 20} // what waits for the line, and what fills it
 )
 
 // Workers that ask at the same time. Of large bodies a few fill the line.
@@ -102,16 +95,16 @@ func run(ctx context.Context, s *bench.Session, f Filter) error {
 	if err != nil {
 		return err
 	}
-	defer l.close()
+	defer l.Close()
 	l.filter = f
 	s.Note("%s Requests on warm connections, %s, %s; handshakes are not counted. Through the gateway the upstream is an origin over HTTP/1.1 in the clear; no access log is written.",
-		l.site.Describe(), handshake.GroupName(group), auth)
+		l.Describe(), handshake.GroupName(load.Group), load.Auth)
 	closed, err := s.Measure(ctx, l.closedLoop())
 	if err != nil {
 		return err
 	}
 	markLimits(closed)
-	if l.site.Lab != nil && l.site.Lab.Rate > 0 {
+	if l.Link() != nil && l.Link().Rate > 0 {
 		s.Table(bounds(closed))
 	}
 	open := l.constantRate(closed)
@@ -124,11 +117,9 @@ func run(ctx context.Context, s *bench.Session, f Filter) error {
 
 // lab is a server, a gateway, an origin behind it and a load generator.
 type lab struct {
+	*load.Lab
 	session *bench.Session
 	filter  Filter
-	site    *load.Site
-	dir     string
-	id      identity.Identity
 	direct  *load.Origin // beside the gateway, on its CPU
 	origin  *load.Origin // behind it, on the load's
 	gateway *bench.Gateway
@@ -136,17 +127,13 @@ type lab struct {
 }
 
 func newLab(ctx context.Context, s *bench.Session) (*lab, error) {
-	site, err := load.NewSite(ctx, s)
+	base, err := load.NewLab(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "pqgw-bench-")
-	if err != nil {
-		return nil, err
-	}
-	l := &lab{session: s, site: site, dir: dir}
+	l := &lab{Lab: base, session: s}
 	if err := l.start(ctx); err != nil {
-		l.close()
+		l.Close()
 		return nil, err
 	}
 	return l, nil
@@ -154,28 +141,15 @@ func newLab(ctx context.Context, s *bench.Session) (*lab, error) {
 
 func (l *lab) start(ctx context.Context) error {
 	var err error
-	if l.id, err = identity.New(auth); err != nil {
+	if l.direct, err = l.Origin(ctx, link.Gateway); err != nil {
 		return err
 	}
-	settings := load.OriginSettings{Host: l.site.Host(), Identity: l.id, Group: group}
-	if l.direct, err = load.StartOrigin(ctx, l.site.Spawn(link.Gateway), settings); err != nil {
+	if l.origin, err = l.Origin(ctx, link.Origin); err != nil {
 		return err
 	}
-	if l.origin, err = load.StartOrigin(ctx, l.site.Spawn(link.Origin), settings); err != nil {
+	if l.gateway, err = l.Forwarding(ctx, l.origin); err != nil {
 		return err
 	}
-	cert, key, err := l.id.Write(l.dir)
-	if err != nil {
-		return err
-	}
-	upstream := l.site.Reach(link.Origin, l.origin.Addrs["clear"])[0]
-	config := load.Listeners(l.site.Host(), cert, key, handshake.GroupName(group)) +
-		"routes:\n  - {match: {path: /*}, to: origin}\nupstreams:\n  origin: {endpoints: [\"http://" + upstream + "\"]}\n"
-	if l.gateway, err = l.site.Gateway(ctx, config); err != nil {
-		return err
-	}
-	l.client, err = load.StartClient(l.site.Spawn(link.Load))
+	l.client, err = l.Client()
 	return err
 }
-
-func (l *lab) close() { _ = os.RemoveAll(l.dir) }

@@ -73,11 +73,11 @@ func TestAcrossALinkNothingIsFasterThanIt(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	r, err := bench.Run(t.Context(), bench.Options{Rounds: 1, Ops: 16, Link: spec.Name}, nil, New(Filter{Sizes: []int{1 << 20}}))
+	r, err := bench.Run(t.Context(), bench.Options{Rounds: 1, Ops: 16}, nil, New(Filter{Sizes: []int{1 << 20}}).Across(spec.Name))
 	if err != nil && r == nil {
 		t.Fatal(err)
 	}
-	d := r.Bench("throughput")
+	d := r.Bench("throughput" + bench.LinkSuffix)
 	if rows := d.Tables[0].Rows; len(rows) < 4 || rows[0][len(rows[0])-1] == "" {
 		t.Errorf("what stopped the rows is not told: %v", rows)
 	}
@@ -97,17 +97,21 @@ func TestAcrossALinkNothingIsFasterThanIt(t *testing.T) {
 
 func TestBoundNamesWhatIsFull(t *testing.T) {
 	for _, c := range []struct {
-		link, server, generator float64
-		want                    string
+		busy
+		want string
 	}{
-		{95, 0.9, 0.95, "the line"},
-		{80, 0.99, 0.5, "the server's CPU"},
-		{80, 0.4, 0.97, "the CPU of load generator and origin"},
-		{10, 0.1, 0.2, "waiting: windows, losses, or what else ran"},
+		{busy{95, 0.9, 0.8, 0.15}, "the line"},
+		{busy{80, 0.99, 0.4, 0.1}, "the server's CPU"},
+		{busy{80, 0.4, 0.9, 0.07}, "the load generator's CPU"},
+		{busy{80, 0.4, 0.5, 0.45}, "the CPU that load generator and origin share"},
+		{busy{10, 0.1, 0.2, 0}, "waiting: windows, losses, or what else ran"},
 	} {
-		if got := bound(c.link, c.server, c.generator); got != c.want {
-			t.Errorf("%+v: %s", c, got)
+		if got := c.bound(); got != c.want {
+			t.Errorf("%+v: %s", c.busy, got)
 		}
+	}
+	if got := (busy{server: 0.25, client: 0.4, origin: 0.1}).ceiling(1); got != 2 {
+		t.Errorf("half of a CPU carries 1, a whole one %v", got)
 	}
 }
 

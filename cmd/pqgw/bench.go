@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hanzoai/pqgw/bench"
+	"github.com/hanzoai/pqgw/bench/link"
 	"github.com/hanzoai/pqgw/bench/report"
 )
 
@@ -113,16 +114,55 @@ func printIndented(cmd *cobra.Command, v any) error {
 	return nil
 }
 
-// newBenchOf is the command of a registered bench that has no flags of its own.
-func newBenchOf(b bench.Bench, long string) *cobra.Command {
+// newBenchOf is the command of a registered bench. choose may put another in its
+// place by flags of its own.
+func newBenchOf(b bench.Bench, long string, choose ...func() (bench.Bench, error)) *cobra.Command {
 	var f benchFlags
+	var lab string
 	cmd := &cobra.Command{
 		Use:   b.Name,
 		Short: b.Title,
 		Long:  long,
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return f.run(cmd, b) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			chosen := b
+			for _, c := range choose {
+				var err error
+				if chosen, err = c(); err != nil {
+					return withCode(exitUsage, err)
+				}
+			}
+			if lab = labOf(lab, args); lab != "" {
+				chosen = chosen.Across(lab)
+			}
+			return linkError(f.run(cmd, chosen))
+		},
 	}
 	f.add(cmd)
+	if b.Linkable {
+		linkFlag(cmd, &lab, "run across this link lab, as pqgw bench link up has named it (default: the loopback)")
+	}
 	return cmd
+}
+
+// linkFlag lets a command take --link, alone for the lab that has no other name,
+// --link=NAME or --link NAME.
+func linkFlag(cmd *cobra.Command, lab *string, usage string) {
+	cmd.Flags().StringVar(lab, "link", "", usage)
+	cmd.Flags().Lookup("link").NoOptDefVal = link.Default.Name
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("link") && *lab == link.Default.Name {
+			return cobra.MaximumNArgs(1)(cmd, args)
+		}
+		return cobra.NoArgs(cmd, args)
+	}
+}
+
+// labOf is the name that --link was given, which stands among the arguments where no
+// "=" was put before it.
+func labOf(flag string, args []string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	return flag
 }

@@ -1,49 +1,71 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"math"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hanzoai/pqgw/bench"
+	"github.com/hanzoai/pqgw/bench/link"
 	"github.com/hanzoai/pqgw/bench/report"
 )
 
 func init() {
-	benchCommands = append(benchCommands, newBenchAll, newBenchDiff, newBenchReport)
+	benchCommands = append(benchCommands, newBenchAll)
+}
+
+// How long all benches take unless --within says otherwise: the rest of five and of
+// twenty minutes is for starting, and for the report.
+const (
+	allQuick = 4*time.Minute + 30*time.Second
+	allFull  = 18 * time.Minute
+)
+
+// allFlags are what bench all can be asked.
+type allFlags struct {
+	benchFlags
+	out  string
+	only []string
+	lab  string
 }
 
 func newBenchAll() *cobra.Command {
-	var f benchFlags
-	var out string
-	var only []string
+	var f allFlags
 	cmd := &cobra.Command{
 		Use:   "all --out DIR",
 		Short: "Run all benches into results.json, report.md and report.html",
 		Long: "Run all benches, one after the other, into a folder with results.json (every sample), report.md and\n" +
-			"report.html (one page that needs nothing else). A bench that cannot run here says why in its place.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if out == "" {
+			"report.html (one page that needs nothing else). What there is is stored after each bench. A bench that\n" +
+			"cannot run here says why in its place. With --link those that can run once more across a link lab; one\n" +
+			"that is not there is made for the run, of 2.5 Gbit/s, and taken down after it.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.lab = labOf(f.lab, args)
+			if f.out == "" {
 				return withCode(exitUsage, errors.New("all needs --out DIR"))
 			}
-			list, err := chosenBenches(only)
+			list, err := chosenBenches(f.only)
 			if err != nil {
 				return err
 			}
-			return f.all(cmd, out, list)
+			return linkError(f.all(cmd, list))
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&out, "out", "", "folder for the results and the report (required)")
-	cmd.Flags().StringSliceVar(&only, "only", nil, "run these benches alone: "+strings.Join(benchNames(), ", "))
-	cmd.Flags().Lookup("quick").Usage = "end within 5 minutes, with wider intervals"
+	flags := cmd.Flags()
+	flags.StringVar(&f.out, "out", "", "folder for the results and the report (required)")
+	flags.StringSliceVar(&f.only, "only", nil, "run these benches alone: "+strings.Join(benchNames(), ", "))
+	flags.DurationVar(&f.Within, "within", 0, "time for all benches; rounds and slices are cut to fit (default: 4m30s with --quick, else 18m)")
+	flags.Lookup("quick").Usage = "end within 5 minutes, with wider intervals"
+	linkFlag(cmd, &f.lab, "run what can across this link lab as well, and make it for the run if it is not there")
 	return cmd
 }
 
@@ -65,98 +87,69 @@ func chosenBenches(only []string) ([]bench.Bench, error) {
 }
 
 // all writes the report even where some benches failed, and then says so.
-func (f *benchFlags) all(cmd *cobra.Command, dir string, list []bench.Bench) error {
+func (f *allFlags) all(cmd *cobra.Command, list []bench.Bench) error {
+	if f.Within < 0 {
+		return withCode(exitUsage, errors.New("--within cannot be negative"))
+	}
+	if f.Within == 0 {
+		f.Within = map[bool]time.Duration{true: allQuick, false: allFull}[f.Quick]
+	}
+	if f.lab != "" {
+		down, err := raiseLab(cmd, f.lab)
+		if err != nil {
+			return err
+		}
+		defer down()
+		list = acrossToo(list, f.lab)
+	}
+	f.Partly = func(r *bench.Results) error { return report.WriteDir(f.out, r) }
 	r, err := f.measure(cmd, list...)
 	if r == nil {
 		return err
 	}
-	if e := report.WriteDir(dir, r); e != nil {
+	if e := report.WriteDir(f.out, r); e != nil {
 		return errors.Join(e, err)
 	}
 	if f.output == "json" || f.save != "" {
 		return errors.Join(f.print(cmd, r), err)
 	}
 	for _, name := range []string{report.ResultsFile, report.MarkdownFile, report.HTMLFile} {
-		fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(dir, name))
+		fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(f.out, name))
 	}
 	return err
 }
 
-func newBenchDiff() *cobra.Command {
-	var output, most string
-	cmd := &cobra.Command{
-		Use:   "diff BEFORE.json AFTER.json",
-		Short: "Compare two runs with confidence intervals",
-		Long: "Compare two runs cell by cell. A cell has regressed where the whole confidence interval of its change is\n" +
-			"beyond --max-regression; the exit code is then 5. Metrics that one of the runs did not measure are left out.",
-		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
-			allowed, err := parsePercent(most)
-			if err != nil {
-				return withCode(exitUsage, fmt.Errorf("--max-regression: %w", err))
-			}
-			before, err := bench.Read(args[0])
-			if err != nil {
-				return err
-			}
-			after, err := bench.Read(args[1])
-			if err != nil {
-				return err
-			}
-			return printDiff(cmd, report.Diff(before, after, allowed), output)
-		},
+// acrossToo adds to the benches those that can run across a link, each behind
+// itself over the loopback.
+func acrossToo(list []bench.Bench, lab string) []bench.Bench {
+	var out []bench.Bench
+	for _, b := range list {
+		if out = append(out, b); b.Linkable {
+			out = append(out, b.Across(lab))
+		}
 	}
-	outputFlag(cmd, &output)
-	cmd.Flags().StringVar(&most, "max-regression", "10%", "how much worse a cell may be")
-	return cmd
+	return out
 }
 
-func printDiff(cmd *cobra.Command, d *report.Difference, output string) error {
-	var err error
-	if output == "json" {
-		err = printIndented(cmd, d)
-	} else {
-		err = d.Text(cmd.OutOrStdout())
+// raiseLab finds a lab, or makes it; down takes away what was made.
+func raiseLab(cmd *cobra.Command, name string) (down func(), err error) {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	_, err = link.Find(ctx, name)
+	if !errors.Is(err, link.ErrNotThere) {
+		return func() {}, err
 	}
-	if err == nil && d.Regressed > 0 {
-		err = withCode(exitNotMet, fmt.Errorf("%d cells are worse by more than %g %%", d.Regressed, 100*d.MaxRegression))
+	spec := link.Default
+	spec.Name = name
+	if err := spec.Check(); err != nil {
+		return nil, withCode(exitUsage, err)
 	}
-	return err
-}
-
-// parsePercent reads "10%" or "0.1" as a share that is not negative.
-func parsePercent(s string) (float64, error) {
-	number, isPercent := strings.CutSuffix(strings.TrimSpace(s), "%")
-	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if err != nil || !(v >= 0) || math.IsInf(v, 0) {
-		return 0, fmt.Errorf("%q is no share such as 10%% or 0.1", s)
+	if _, err := link.Up(ctx, spec); err != nil {
+		return nil, err
 	}
-	if isPercent {
-		v /= 100
-	}
-	return v, nil
-}
-
-func newBenchReport() *cobra.Command {
-	var out string
-	cmd := &cobra.Command{
-		Use:   "report RESULTS.json --out DIR",
-		Short: "Write report.md and report.html anew from a results file",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if out == "" {
-				return withCode(exitUsage, errors.New("report needs --out DIR"))
-			}
-			r, err := bench.Read(args[0])
-			if err != nil {
-				return err
-			}
-			return report.WriteDir(out, r)
-		},
-	}
-	cmd.Flags().StringVar(&out, "out", "", "folder for the report (required)")
-	return cmd
+	return func() {
+		if _, err := link.Down(context.WithoutCancel(cmd.Context()), name); err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "link lab %s: %v\n", name, err)
+		}
+	}, nil
 }

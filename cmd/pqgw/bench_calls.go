@@ -9,7 +9,7 @@ import (
 func init() { benchCommands = append(benchCommands, newBenchCalls) }
 
 func newBenchCalls() *cobra.Command {
-	return newBenchAcross(calls.Bench,
+	return newBenchOf(calls.Bench,
 		"Measure typed calls end to end: a ZAP record over ZAP against JSON over HTTP/1.1 by each JSON library, served by\n"+
 			"our own transport and by fasthttp, in the clear and over TLS. CPU of the server for each call.")
 }

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/hanzoai/pqgw/bench"
 	"github.com/hanzoai/pqgw/bench/link"
+	"github.com/hanzoai/pqgw/bench/report"
 	"github.com/hanzoai/pqgw/bench/tune"
 )
 
@@ -72,6 +75,48 @@ func TestBenchAcrossALinkThatIsNotThereSaysHowToMakeIt(t *testing.T) {
 	_, errs, code := invoke(t, "bench", "layers", "--quick", "--link", "nosuchlab")
 	if code != exitFailed || !strings.Contains(errs, "pqgw bench link up") {
 		t.Errorf("code %d, %s", code, errs)
+	}
+}
+
+func TestBenchAllMakesItsLinkAndTakesItDown(t *testing.T) {
+	dir := t.TempDir()
+	_, errs, code := invoke(t, "bench", "all", "--quick", "--rounds", "1", "--ops", "64", "--only", "calls,codec", "--out", dir, "--link=cmdall")
+	if code == exitBind || runtime.GOOS != "linux" {
+		t.Skipf("no link lab here: %s", errs)
+	}
+	if code != exitOK {
+		t.Fatalf("code %d, %s", code, errs)
+	}
+	r, err := bench.Read(filepath.Join(dir, report.ResultsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, b := range r.Benches {
+		names = append(names, b.Name)
+	}
+	if got := strings.Join(names, " "); got != "codec calls calls"+bench.LinkSuffix || len(r.Ahead) > 0 {
+		t.Errorf("benches %s, ahead %v", got, r.Ahead)
+	}
+	if out, _, _ := invoke(t, "bench", "link", "show"); strings.Contains(out, "cmdall") {
+		t.Errorf("the lab is still there:\n%s", out)
+	}
+}
+
+func TestTheNameOfALinkMayStandApart(t *testing.T) {
+	if os.Geteuid() != 0 || runtime.GOOS != "linux" {
+		t.Skip("link labs need root on Linux")
+	}
+	for _, args := range [][]string{{"--link=nosuchlab"}, {"--link", "nosuchlab"}} {
+		if _, errs, code := invoke(t, append([]string{"bench", "calls", "--quick"}, args...)...); code != exitFailed || !strings.Contains(errs, "nosuchlab") {
+			t.Errorf("%v: code %d, %s", args, code, errs)
+		}
+	}
+	if _, errs, code := invoke(t, "bench", "calls", "nosuchlab"); code != exitUsage {
+		t.Errorf("a name without the flag: code %d, %s", code, errs)
+	}
+	if _, errs, code := invoke(t, "bench", "codec", "--link"); code != exitUsage {
+		t.Errorf("a bench without connections: code %d, %s", code, errs)
 	}
 }
 

@@ -11,36 +11,12 @@ func init() { benchCommands = append(benchCommands, newBenchThroughput) }
 
 func newBenchThroughput() *cobra.Command {
 	var filter throughput.Filter
-	cmd := newBenchAcross(throughput.Bench,
+	cmd := newBenchOf(throughput.Bench,
 		"Measure requests on warm connections by transport, size (0 B to 1 MiB) and direction, directly and through\n"+
 			"the gateway: in a closed loop, and at a constant rate with coordinated omission corrected. Server CPU for each\n"+
 			"request and gigabyte, allocations and GC cycles, goodput as a share of the link.",
 		func() (bench.Bench, error) { return throughput.New(filter), filter.Check() })
 	cmd.Flags().StringSliceVar(&filter.Transports, "transport", nil, "measure these alone: h1 clear, h1, h2, h3, zap, zap+tls, zap+quic")
 	cmd.Flags().IntSliceVar(&filter.Sizes, "size", nil, "measure bodies of these sizes alone, in bytes")
-	return cmd
-}
-
-// newBenchAcross is the command of a bench that can run across a link lab.
-// choose may put another in its place by flags of its own.
-func newBenchAcross(b bench.Bench, long string, choose ...func() (bench.Bench, error)) *cobra.Command {
-	var f benchFlags
-	cmd := &cobra.Command{
-		Use:   b.Name,
-		Short: b.Title,
-		Long:  long,
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, c := range choose {
-				var err error
-				if b, err = c(); err != nil {
-					return withCode(exitUsage, err)
-				}
-			}
-			return linkError(f.run(cmd, b))
-		},
-	}
-	f.add(cmd)
-	cmd.Flags().StringVar(&f.Link, "link", "", "link lab to run across, as pqgw bench link up has named it (default: the loopback)")
 	return cmd
 }
