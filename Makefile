@@ -9,15 +9,20 @@ TESTFLAGS ?=
 GONEXT ?= go1.27.3
 
 .NOTPARALLEL:
-.PHONY: build test gotest gonext vet lint fmt fmt-check vuln peers bench-peers fuzz bench clean
+.PHONY: build test gotest gopkcs11 gonext vet lint fmt fmt-check vuln peers bench-peers fuzz bench clean
 
 build:
 	go build -o pqgw ./cmd/pqgw
 
-test: peers vet fmt-check lint vuln gotest gonext
+test: peers vet fmt-check lint vuln gotest gopkcs11 gonext
 
 gotest:
 	scripts/gotest.sh -race -timeout 15m $(TESTFLAGS) $(PACKAGES)
+
+# What only a build with PKCS#11 has, which needs cgo.
+gopkcs11:
+	go vet -tags pkcs11 ./...
+	go test -race -tags pkcs11 ./handshake/pkcs11 ./config
 
 gonext:
 	GOTOOLCHAIN=$(GONEXT) go build -o /dev/null ./cmd/pqgw

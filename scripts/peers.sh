@@ -21,6 +21,14 @@ peer_curl() { command -v curl >/dev/null || apt_install curl ca-certificates; }
 
 peer_strace() { command -v strace >/dev/null || apt_install strace; }
 
+# A PKCS#11 token in software, and p11-kit to have it in another process, which can
+# be restarted.
+peer_softhsm() {
+  if command -v softhsm2-util >/dev/null && command -v p11-kit >/dev/null &&
+    compgen -G '/usr/lib/*/pkcs11/p11-kit-client.so' >/dev/null; then return 0; fi
+  apt_install softhsm2 p11-kit p11-kit-modules
+}
+
 peer_chromium() {
   local name
   for name in chromium chromium-browser google-chrome; do
@@ -85,7 +93,7 @@ peer_caddy() {
   mv "$cache/bench/caddy" "$cache/bench/caddy-$caddy_version"
 }
 
-peers=(curl strace chromium node go trixie)
+peers=(curl strace softhsm chromium node go trixie)
 [[ ${1:-} == --bench ]] && { shift; peers+=(caddy); }
 [[ $# -gt 0 ]] && peers=("$@")
 

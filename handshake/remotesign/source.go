@@ -36,9 +36,14 @@ type Signers interface {
 type SourceSettings struct {
 	// Key is its name at the signing servers.
 	Key string
-	// Chain is the PEM file of the certificate, leaf first.
+	// Chain is the PEM file of the certificate, leaf first; or, with ReadChain, what to
+	// call the place that it comes from.
 	Chain string
-	// Poll is how often the file is looked at; 0 stands for 5 s.
+	// ReadChain, which may be nil, gives the text instead of a file.
+	ReadChain func() ([]byte, error)
+	// Compared says that SignerOf itself refuses a certificate of another key.
+	Compared bool
+	// Poll is how often the chain is looked at; 0 stands for 5 s.
 	Poll time.Duration
 	// OnReload, which may be nil, is told of each chain that was taken (nil) or not,
 	// and at the start if the servers do not have the certificate's key.
@@ -62,6 +67,9 @@ type Source struct {
 // NewSource reads the chain and looks after its file in a goroutine that Close
 // ends. The client is closed with it. The servers need not be up.
 func NewSource(client Signers, s SourceSettings) (*Source, error) {
+	if s.ReadChain == nil {
+		s.ReadChain = func() ([]byte, error) { return os.ReadFile(s.Chain) }
+	}
 	src := &Source{client: client, settings: s}
 	src.Kind, src.asClient.Kind = "remote", "remote"
 	if _, err := src.load(); err != nil {
@@ -97,7 +105,9 @@ func (s *Source) Close() error {
 }
 
 func (s *Source) watch(ctx context.Context) {
-	s.compare(ctx)
+	if !s.settings.Compared {
+		s.compare(ctx)
+	}
 	tick := time.NewTicker(s.settings.Poll)
 	defer tick.Stop()
 	for {
@@ -138,7 +148,7 @@ func (s *Source) check() {
 
 // load takes the chain if it is another.
 func (s *Source) load() (changed bool, err error) {
-	text, err := os.ReadFile(s.settings.Chain)
+	text, err := s.settings.ReadChain()
 	if err != nil {
 		return false, err
 	}

@@ -94,6 +94,34 @@ func Pebble(t testing.TB) string {
 	return cached(t, "pebble", "bin", "pebble")
 }
 
+// SoftHSM is SoftHSM's PKCS#11 module, and the tool that makes its tokens. Both
+// read the file that SOFTHSM2_CONF names.
+func SoftHSM(t testing.TB) (module, util string) {
+	t.Helper()
+	util = onPath(t, "softhsm2-util")
+	for _, pattern := range []string{"/usr/lib/softhsm", "/usr/lib/*/softhsm", "/usr/lib64/softhsm", "/usr/local/lib/softhsm", "/opt/homebrew/lib/softhsm"} {
+		if found, _ := filepath.Glob(filepath.Join(pattern, "libsofthsm2.so")); len(found) > 0 {
+			return found[0], util
+		}
+	}
+	miss(t, "softhsm2", "its module libsofthsm2.so is not where systems put it")
+	return "", ""
+}
+
+// P11Kit is p11-kit, whose server lends a PKCS#11 module to other processes, and the
+// module that they reach it by.
+func P11Kit(t testing.TB) (program, client string) {
+	t.Helper()
+	program = onPath(t, "p11-kit")
+	for _, pattern := range []string{"/usr/lib/*/pkcs11", "/usr/lib64/pkcs11", "/usr/lib/pkcs11"} {
+		if found, _ := filepath.Glob(filepath.Join(pattern, "p11-kit-client.so")); len(found) > 0 {
+			return program, found[0]
+		}
+	}
+	miss(t, "p11-kit", "its module p11-kit-client.so is not where systems put it")
+	return "", ""
+}
+
 // cached is the path of something below Dir.
 func cached(t testing.TB, name string, parts ...string) string {
 	t.Helper()
