@@ -21,18 +21,20 @@ type remoteKey struct {
 // sources of the TLS settings that it asks by must be there.
 func (s *Server) loadRemote(t *config.Tree, cfg *config.TLS, all, old *sources) error {
 	k := cfg.Certificates.KMS
-	if k == nil || len(k.Server) == 0 && k.Vault == "" {
+	if !k.Remote() {
 		return nil
 	}
 	asking := t.TLS[k.TLS]
 	made := remoteKey{*k, asking}
 	src := old.like(made)
 	if src == nil {
-		signers, err := s.signers(t, k, asking, all)
-		if err != nil {
-			return err
+		var err error
+		if k.PKCS11 != nil {
+			src, err = s.tokenSource(t, k)
+		} else {
+			src, err = s.askedSource(t, k, asking, all)
 		}
-		if src, err = s.remoteSource(k, signers); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -40,7 +42,15 @@ func (s *Server) loadRemote(t *config.Tree, cfg *config.TLS, all, old *sources) 
 	return nil
 }
 
-// signers are those who have the key.
+func (s *Server) askedSource(t *config.Tree, k *config.StoreCertificates, asking *config.TLS, all *sources) (handshake.Source, error) {
+	signers, err := s.signers(t, k, asking, all)
+	if err != nil {
+		return nil, err
+	}
+	return s.remoteSource(signers, remotesign.SourceSettings{Key: k.Key, Chain: string(k.Cert)})
+}
+
+// signers are those who are asked for the key.
 func (s *Server) signers(t *config.Tree, k *config.StoreCertificates, asking *config.TLS, all *sources) (remotesign.Signers, error) {
 	observe := s.metrics.RemoteSign(k.Key)
 	if k.Vault != "" {
@@ -69,14 +79,15 @@ func (s *Server) signers(t *config.Tree, k *config.StoreCertificates, asking *co
 	return remotesign.NewClient(set)
 }
 
-func (s *Server) remoteSource(k *config.StoreCertificates, c remotesign.Signers) (handshake.Source, error) {
-	src, err := remotesign.NewSource(c, remotesign.SourceSettings{Key: k.Key, Chain: string(k.Cert), OnReload: func(err error) {
+func (s *Server) remoteSource(c remotesign.Signers, set remotesign.SourceSettings) (handshake.Source, error) {
+	set.OnReload = func(err error) {
 		if err != nil {
 			s.logger.Error("remote key", "error", err)
 			return
 		}
-		s.logger.Info("certificate replaced", "file", string(k.Cert), "key", k.Key)
-	}})
+		s.logger.Info("certificate replaced", "file", set.Chain, "key", set.Key)
+	}
+	src, err := remotesign.NewSource(c, set)
 	if err != nil {
 		_ = c.Close()
 		return nil, err

@@ -131,7 +131,7 @@ func TestProblems(t *testing.T) {
 		"a store with two masters":                    {aVersion + aListener + aTrace + "kms: {dir: d, master: {file: m, env: M}}\n", []string{"kms.master: needs exactly one of file, credential, env and passphrase_file"}},
 		"a store whose tickets have no name":          {aVersion + aListener + aTrace + "kms: {dir: d, master: {file: m}, tickets: ''}\n", []string{"kms.tickets: must name an entry; leave it out for the default"}},
 		"certificates of a store that is not there":   {aCertificates("kms: {store: a}"), []string{"tls.s.certificates.kms: there is no store; add kms: {dir, master} at the top"}},
-		"no certificates of a store":                  {aCertificates("kms: {}") + "kms: {dir: d, master: {file: m}}\n", []string{"tls.s.certificates.kms: needs one of store, entries of our own, server, those who sign for us, and vault"}},
+		"no certificates of a store":                  {aCertificates("kms: {}") + "kms: {dir: d, master: {file: m}}\n", []string{"tls.s.certificates.kms: needs one of store, entries of our own, server, those who sign for us, vault, and pkcs11"}},
 		"ACME without a host":                         {aCertificates("acme: {}"), []string{"tls.s.certificates.acme: there is no host to get a certificate for; give routes a match.host, or list hosts"}},
 		"ACME for an address":                         {aCertificates("acme: {hosts: 192.0.2.1}"), []string{"tls.s.certificates.acme.hosts: is an address; certificates are for names"}},
 		"ACME for what is no host":                    {aCertificates("acme: {hosts: [a, 'b c']}"), []string{`tls.s.certificates.acme.hosts[1]: "b c" is not a host`}},

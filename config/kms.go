@@ -1,10 +1,12 @@
 package config
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"time"
 )
 
@@ -49,8 +51,8 @@ func (m Master) given() int {
 	return n
 }
 
-// StoreCertificates are certificates whose keys never leave a store: ours, or
-// that of signing servers, which `pqgw kms serve` runs.
+// StoreCertificates are certificates whose keys never leave a store: ours, that of
+// signing servers, which `pqgw kms serve` runs, or a token.
 type StoreCertificates struct {
 	// Store names entries of kind certificate: the key, with the chain as its public part.
 	Store []string `yaml:"store" one:"true"`
@@ -62,12 +64,42 @@ type StoreCertificates struct {
 	Mount string `yaml:"mount" default:"transit"`
 	// Token is the file of the token for it, read for each signature.
 	Token File `yaml:"token"`
-	// Key is the name of the key at the signing servers, or in the engine.
+	// PKCS11 is a token, such as an HSM, that signs by Key. It needs a build with -tags pkcs11.
+	PKCS11 *PKCS11 `yaml:"pkcs11"`
+	// Key is the name of the key at the signing servers, or in the engine; its label in a token.
 	Key string `yaml:"key"`
-	// Cert is the PEM file of the certificate for that key: the leaf first, then intermediates. It is read again when it changes.
+	// Cert is the PEM file of the certificate for that key: the leaf first, then intermediates. It is read again when it changes. With pkcs11 it may be left out where the token has the certificate.
 	Cert File `yaml:"cert"`
 	// TLS names the settings under `tls` to ask by. For signing servers: pq require, and the certificate that their list knows us by. For Vault it may be left out where the system knows its CA.
 	TLS string `yaml:"tls"`
+}
+
+// PKCS11 is a token of a PKCS#11 module.
+type PKCS11 struct {
+	// Module is the path of the library, such as /usr/lib/softhsm/libsofthsm2.so.
+	Module File `yaml:"module" required:"true"`
+	// Token is the label of the token.
+	Token string `yaml:"token"`
+	// Slot is the number of the slot that the token is in, instead of its label.
+	Slot string `yaml:"slot"`
+	// PIN opens the token; better as ${kms:…} or ${file:…} than in clear. One that the token refuses is not tried again, so that the token does not lock itself.
+	PIN string `yaml:"pin"`
+	// ID is the key's CKA_ID in hexadecimal, where its label does not tell.
+	ID string `yaml:"id"`
+}
+
+// SlotNumber is Slot as a number, 0 where it is left out.
+func (p *PKCS11) SlotNumber() (uint, error) {
+	if p.Slot == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(p.Slot, 10, 32)
+	return uint(n), err
+}
+
+// Remote tells whether the key is at somebody else than our own store.
+func (k *StoreCertificates) Remote() bool {
+	return k != nil && (len(k.Server) > 0 || k.Vault != "" || k.PKCS11 != nil)
 }
 
 // errNoKMS is what ${kms:name} says in a tree without a store.
@@ -117,22 +149,47 @@ func (c *checker) storeCertificates(k *StoreCertificates, name, at string) {
 		return
 	}
 	kinds := 0
-	for _, given := range []bool{len(k.Store) > 0, len(k.Server) > 0, k.Vault != ""} {
+	for _, given := range []bool{len(k.Store) > 0, len(k.Server) > 0, k.Vault != "", k.PKCS11 != nil} {
 		if given {
 			kinds++
 		}
 	}
 	switch {
 	case kinds != 1:
-		c.fail(at, "needs one of store, entries of our own, server, those who sign for us, and vault", "")
+		c.fail(at, "needs one of store, entries of our own, server, those who sign for us, vault, and pkcs11", "")
 	case len(k.Server) > 0:
 		c.signingServers(k, name, at)
 	case k.Vault != "":
 		c.vault(k, name, at)
+	case k.PKCS11 != nil:
+		c.pkcs11(k, at)
 	case k.Key != "" || k.Cert != "" || k.TLS != "" || k.Token != "":
-		c.fail(at, "key, cert, tls and token go with server or vault", "")
+		c.fail(at, "key, cert, tls and token go with server, vault or pkcs11", "")
 	case c.tree.KMS == nil:
 		c.fail(at, "there is no store", "add kms: {dir, master} at the top")
+	}
+}
+
+// pkcs11 checks what using a token needs.
+func (c *checker) pkcs11(k *StoreCertificates, at string) {
+	p, in := k.PKCS11, join(at, "pkcs11")
+	if !builtPKCS11 {
+		c.fail(in, "this build has no PKCS#11", "build with -tags pkcs11, which needs cgo")
+	}
+	if (p.Token == "") == (p.Slot == "") {
+		c.fail(in, "needs exactly one of token, its label, and slot", "")
+	}
+	if _, err := p.SlotNumber(); err != nil {
+		c.fail(join(in, "slot"), fmt.Sprintf("%q is not a whole number", p.Slot), "")
+	}
+	if k.Key == "" && p.ID == "" {
+		c.fail(join(at, "key"), "is missing", "pkcs11 needs key, the label, or pkcs11.id")
+	}
+	if _, err := hex.DecodeString(p.ID); err != nil {
+		c.fail(join(in, "id"), "is not hexadecimal, two digits a byte", "")
+	}
+	if k.TLS != "" || k.Token != "" {
+		c.fail(at, "tls and token go with server or vault", "the token's label is pkcs11.token")
 	}
 }
 
@@ -186,8 +243,7 @@ func (c *checker) askingTLS(k *StoreCertificates, name, at string) *TLS {
 	if s == nil {
 		return nil
 	}
-	other := s.Certificates.KMS
-	if k.TLS == name || other != nil && (len(other.Server) > 0 || other.Vault != "") {
+	if k.TLS == name || s.Certificates.KMS.Remote() {
 		c.fail(at, fmt.Sprintf("the settings %q have a remote key themselves", k.TLS), "their key must be here: files, or a store of our own")
 	}
 	return s

@@ -22,6 +22,7 @@ type serveFlags struct {
 	*kmsFlags
 	listen, cert, key, ca, allow string
 	idCert, idKey, idCA          string
+	token                        tokenFlags
 }
 
 func newKMSServe(k *kmsFlags) *cobra.Command {
@@ -44,9 +45,17 @@ signature is a line in the store's audit. A gateway asks by
 
   tls:
     signer: {certificates: {files: {cert: edge.pem, key: edge-key.pem}}, ca: ca.pem, pq: require}
-    public: {certificates: {kms: {server: "zap-rpc+tls://10.0.0.5:7443", key: site, cert: site.pem, tls: signer}}}`,
+    public: {certificates: {kms: {server: "zap-rpc+tls://10.0.0.5:7443", key: site, cert: site.pem, tls: signer}}}
+
+With --pkcs11-module the keys are those of a PKCS#11 token, by their labels, instead of a
+store's; it keeps no audit of ours. This needs a build with -tags pkcs11.`,
 		Args: cobra.NoArgs,
-		RunE: f.withStore(func(cmd *cobra.Command, s *kms.Store, _ []string) error { return f.run(cmd, s) }),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.token.module != "" {
+				return f.token.with(func(k kms.Keys) error { return f.run(cmd, k) })
+			}
+			return f.withStore(func(cmd *cobra.Command, s *kms.Store, _ []string) error { return f.run(cmd, s) })(cmd, args)
+		},
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.listen, "listen", "", "where to listen: zap-rpc+tls://host:port (required)")
@@ -54,6 +63,7 @@ signature is a line in the store's audit. A gateway asks by
 	fl.StringVar(&f.key, "key", "", "PEM file of its key (required)")
 	fl.StringVar(&f.ca, "ca", "", "PEM file of the authority that vouches for peers (required)")
 	fl.StringVar(&f.allow, "allow", "", "YAML file of who may use which key, and for what (required)")
+	f.token.flags(cmd)
 	fl.StringVar(&f.idCert, "identity-cert", "", "PEM file of our ML-DSA identity's certificate chain")
 	fl.StringVar(&f.idKey, "identity-key", "", "PEM file of its key")
 	fl.StringVar(&f.idCA, "identity-ca", "", "PEM file of the authority that vouches for the peers' identities")
@@ -77,7 +87,7 @@ func (f *serveFlags) address() (address string, err error) {
 }
 
 // run serves until a signal ends it.
-func (f *serveFlags) run(cmd *cobra.Command, store *kms.Store) (err error) {
+func (f *serveFlags) run(cmd *cobra.Command, keys kms.Keys) (err error) {
 	address, err := f.address()
 	if err != nil {
 		return withCode(exitUsage, err)
@@ -88,7 +98,7 @@ func (f *serveFlags) run(cmd *cobra.Command, store *kms.Store) (err error) {
 		return withCode(exitConfig, err)
 	}
 	defer closeTLS()
-	set.Keys, set.Logger = store, log
+	set.Keys, set.Logger = keys, log
 	srv, err := remotesign.NewServer(set)
 	if err != nil {
 		return withCode(exitConfig, err)

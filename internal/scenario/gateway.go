@@ -22,6 +22,8 @@ type Gateway struct {
 	// Config is its configuration file, when it runs from one.
 	Config string
 
+	binary  string   // "" for the ordinary one
+	env     []string // beside the test's own
 	stopped bool
 }
 
@@ -36,8 +38,14 @@ func Pqgw(t testing.TB, args ...string) *Process {
 // and returns when the gateway is ready.
 func Run(t testing.TB, config string) *Gateway {
 	t.Helper()
+	return RunBy(t, "", nil, config)
+}
+
+// RunBy is [Run] of another binary, with more environment.
+func RunBy(t testing.TB, binary string, env []string, config string) *Gateway {
+	t.Helper()
 	dir := shortDir(t)
-	g := &Gateway{Dir: dir, Config: filepath.Join(dir, "pqgw.yaml")}
+	g := &Gateway{Dir: dir, Config: filepath.Join(dir, "pqgw.yaml"), binary: binary, env: env}
 	g.WriteConfig(t, config)
 	g.start(t, "run", "-c", g.Config)
 	g.awaitReady(t)
@@ -124,7 +132,14 @@ func (g *Gateway) adminSocket() string { return filepath.Join(g.Dir, "admin.sock
 
 func (g *Gateway) start(t testing.TB, args ...string) {
 	t.Helper()
-	g.Process = Pqgw(t, args...)
+	if g.binary == "" {
+		g.binary = Binary(t)
+	}
+	cmd := exec.Command(g.binary, args...)
+	if len(g.env) > 0 {
+		cmd.Env = append(os.Environ(), g.env...)
+	}
+	g.Process = StartProcess(t, cmd)
 	t.Cleanup(func() { g.Stop(t) })
 }
 

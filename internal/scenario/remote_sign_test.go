@@ -59,6 +59,17 @@ func keyStore(t *testing.T, leaf Leaf, allow string) (dir string) {
 	return dir
 }
 
+// askingEdge is the configuration of an edge that has a signer at "at" sign.
+func askingEdge(addr, at, pki string, leaf Leaf) string {
+	return fmt.Sprintf(`version: 1
+tls:
+  signer: {certificates: {files: {cert: %q, key: %q}}, ca: %q, pq: require}
+  public: {certificates: {kms: {server: "zap-rpc+tls://%s", key: site, cert: %q, tls: signer}}, session_tickets: false}
+listeners: [{name: edge, address: %q, tls: public}]
+routes: [{to: trace}]
+`, filepath.Join(pki, "edge.pem"), filepath.Join(pki, "edge-key.pem"), filepath.Join(pki, "ca.pem"), at, leaf.CertFile, addr)
+}
+
 func TestAnEdgeServesByAKeyThatOnlyTheSignerHolds(t *testing.T) {
 	ca := NewCA(t)
 	leaf := ca.Leaf(t, "localhost", "127.0.0.1")
@@ -66,33 +77,16 @@ func TestAnEdgeServesByAKeyThatOnlyTheSignerHolds(t *testing.T) {
 	dir := keyStore(t, leaf, "keys: {site: [{peer: edge, for: [tls-server]}]}")
 	addr, at := FreeAddr(t), FreeAddr(t)
 	stop := signer(t, at, dir, pki)
-	g := Run(t, fmt.Sprintf(`version: 1
-tls:
-  signer: {certificates: {files: {cert: %q, key: %q}}, ca: %q, pq: require}
-  public: {certificates: {kms: {server: "zap-rpc+tls://%s", key: site, cert: %q, tls: signer}}, session_tickets: false}
-listeners: [{name: edge, address: %q, tls: public}]
-routes: [{to: trace}]
-`, filepath.Join(pki, "edge.pem"), filepath.Join(pki, "edge-key.pem"), filepath.Join(pki, "ca.pem"), at, leaf.CertFile, addr))
+	g := Run(t, askingEdge(addr, at, pki, leaf))
 
-	get := func() error {
-		client := ca.Client(t, false)
-		resp, err := client.Get("https://" + addr + "/")
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("status %d", resp.StatusCode)
-		}
-		return nil
-	}
-	if err := get(); err != nil {
+	ask := func() error { return answers(ca.Client(t, false), "https://"+addr+"/") }
+	if err := ask(); err != nil {
 		t.Fatalf("%v\n%s", err, g.Stderr.String())
 	}
 	stop()
 	results := make(chan error, 4)
 	for range cap(results) {
-		go func() { results <- get() }()
+		go func() { results <- ask() }()
 	}
 	signer(t, at, dir, pki)
 	for range cap(results) {
@@ -120,13 +114,7 @@ func TestASignerTakesAnotherListBySIGHUPAndSignsForNobodyElse(t *testing.T) {
 		"--cert", filepath.Join(pki, "signer.pem"), "--key", filepath.Join(pki, "signer-key.pem"), "--ca", filepath.Join(pki, "ca.pem"),
 		"--allow", filepath.Join(dir, "allow.yaml"))
 	s.Stderr.AwaitText(t, "signing")
-	g := Run(t, fmt.Sprintf(`version: 1
-tls:
-  signer: {certificates: {files: {cert: %q, key: %q}}, ca: %q, pq: require}
-  public: {certificates: {kms: {server: "zap-rpc+tls://%s", key: site, cert: %q, tls: signer}}}
-listeners: [{name: edge, address: %q, tls: public}]
-routes: [{to: trace}]
-`, filepath.Join(pki, "edge.pem"), filepath.Join(pki, "edge-key.pem"), filepath.Join(pki, "ca.pem"), at, leaf.CertFile, addr))
+	g := Run(t, askingEdge(addr, at, pki, leaf))
 	client := ca.Client(t, false)
 	if resp, err := client.Get("https://" + addr + "/"); err == nil {
 		_ = resp.Body.Close()

@@ -63,8 +63,16 @@ func build() (string, error) {
 		return "", err
 	}
 	builtIn = dir
-	path := filepath.Join(dir, "pqgw")
-	args := []string{"build", "-o", path}
+	return compile(filepath.Join(dir, "pqgw"))
+}
+
+// compile builds cmd/pqgw as path.
+func compile(path string, flags ...string) (string, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	args := append([]string{"build", "-o", path}, flags...)
 	if raceEnabled {
 		args = append(args, "-race")
 	}

@@ -1,0 +1,5 @@
+//go:build !pkcs11
+
+package config
+
+const builtPKCS11 = false
