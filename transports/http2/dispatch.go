@@ -102,7 +102,12 @@ func (c *Conn) headers(id uint32, block []byte, end, selfDep bool) error {
 func (c *Conn) trailers(s *stream, block []byte, end bool) error {
 	switch {
 	case s.remoteEnd:
-		c.fault(s, errStreamClosed, StreamClosed)
+		c.budget.resets++
+		c.added = true
+		if !c.kill(s, errStreamClosed, StreamClosed) { // its answer has just ended
+			return connErr(StreamClosed, "HEADERS on a closed stream")
+		}
+		s.own.lost(errStreamClosed)
 		return c.discard(block)
 	case !end:
 		c.fault(s, exchange.RefuseTrailers, ProtocolError)
