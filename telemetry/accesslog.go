@@ -30,7 +30,7 @@ const (
 	maxStripes = 8
 	// closeGrace is how long Close waits for a writer that is stuck.
 	closeGrace = 5 * time.Second
-	// Refused handshakes that become lines: enough to see what is going on,
+	// Refused handshakes and broken connections that become lines: enough to see what is going on,
 	// at most 1 MiB a minute.
 	refusedPerSecond = 20
 	refusedBurst     = 100
@@ -40,8 +40,8 @@ const (
 // seconds; the lines still in memory are lost.
 var ErrStuck = errors.New("access log: the target does not take what is written; the last lines are lost")
 
-// AccessLog writes one JSON object a line for each request and each refused
-// handshake. Its methods may be called by any goroutine, and on a nil
+// AccessLog writes one JSON object a line for each request, each refused
+// handshake and each broken connection. Its methods may be called by any goroutine, and on a nil
 // *AccessLog, which is the log switched off.
 //
 // Lines are collected in memory and written by one goroutine, which NewAccessLog
@@ -69,7 +69,7 @@ type AccessLog struct {
 	dropped atomic.Uint64
 
 	refused    *rate.Limiter
-	suppressed atomic.Uint64 // refused handshakes left out, in all
+	suppressed atomic.Uint64 // lines left out by it, in all
 	told       atomic.Uint64 // of these, what lines have told
 }
 
@@ -160,23 +160,43 @@ func (l *AccessLog) Request(r *Record) {
 // Handshake adds the line of a refused handshake, or counts it for a later
 // line when there have been too many. It does not keep r.
 func (l *AccessLog) Handshake(r *HandshakeRecord) {
+	if suppressed, ok := l.allow(); ok {
+		s := l.lock()
+		if l.room(s) {
+			s.buf = appendHandshake(s.buf, &s.stamp, r, suppressed)
+		}
+		l.unlock(s)
+	}
+}
+
+// Broken adds the line of a connection that broke off, under the same limit as refused
+// handshakes. It does not keep r.
+func (l *AccessLog) Broken(r *BrokenRecord) {
+	if suppressed, ok := l.allow(); ok {
+		s := l.lock()
+		if l.room(s) {
+			s.buf = appendBroken(s.buf, &s.stamp, r, suppressed)
+		}
+		l.unlock(s)
+	}
+}
+
+// allow tells whether there is room for a line of what a stranger can cause at will, and how many
+// were left out since the last.
+func (l *AccessLog) allow() (suppressed uint64, ok bool) {
 	if l == nil {
-		return
+		return 0, false
 	}
 	if !l.refused.Allow() {
 		l.suppressed.Add(1)
-		return
+		return 0, false
 	}
 	all := l.suppressed.Load()
-	suppressed := all - l.told.Swap(all)
+	suppressed = all - l.told.Swap(all)
 	if suppressed > all { // another line has told of more in the meantime
 		suppressed = 0
 	}
-	s := l.lock()
-	if l.room(s) {
-		s.buf = appendHandshake(s.buf, &s.stamp, r, suppressed)
-	}
-	l.unlock(s)
+	return suppressed, true
 }
 
 // lock returns a stripe that is ours until unlock: any that is free, so that
@@ -250,8 +270,8 @@ func (l *AccessLog) Dropped() uint64 {
 	return l.dropped.Load()
 }
 
-// Suppressed is the number of refused handshakes that were left out because
-// there were too many.
+// Suppressed is the number of refused handshakes and broken connections that were left
+// out because there were too many.
 func (l *AccessLog) Suppressed() uint64 {
 	if l == nil {
 		return 0

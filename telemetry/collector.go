@@ -22,6 +22,7 @@ var (
 	descConnections = desc("connections", "Connections at the moment.", "listener")
 	descAccepted    = desc("connections_accepted_total", "Connections accepted.", "listener")
 	descConnRefused = desc("connections_refused_total", "Connections turned away before a handshake.", "listener", "reason")
+	descBroken      = desc("connections_broken_total", "Connections that broke off in the middle of a request, or were ended for a fault of the client's.", "listener", "reason")
 	descHandshakes  = desc("tls_handshakes_total", "Handshakes that succeeded.", "listener", "group", "version", "resumed", "hrr")
 	descTLSRefused  = desc("tls_refused_total", "Handshakes that were refused or failed.", "listener", "reason")
 	descExposure    = desc("exposure_connections_total", "Connections by what a quantum computer could read of them later: post_quantum, classical or clear.", "listener", "class")
@@ -46,7 +47,7 @@ var (
 	descReloadAt    = desc("config_last_reload_timestamp_seconds", "Unix time of the last that succeeded.")
 	descExpiry      = desc("certificate_expiry_seconds", "Unix time at which the certificate in use ends.", "name")
 	descLogDropped  = desc("access_log_dropped_total", "Access log lines lost because the target did not take them.")
-	descLogWithheld = desc("access_log_suppressed_total", "Refused handshakes left out of the access log because there were too many.")
+	descLogWithheld = desc("access_log_suppressed_total", "Refused handshakes and broken connections left out of the access log because there were too many.")
 )
 
 // Describe sends nothing: the collector is unchecked, its labels come and go
@@ -113,6 +114,7 @@ func (ch sink) listener(name string, s *ListenerSeries) {
 	ch.gauge(descConnections, float64(s.open.Load()), name)
 	ch.counter(descAccepted, s.accepted.Load(), name)
 	ch.reasons(descConnRefused, &s.refused, name)
+	ch.reasons(descBroken, &s.broken, name)
 	s.handshakes.each(func(g tls.CurveID, version string, resumed, hrr bool, n uint64) {
 		ch.counter(descHandshakes, n, name, handshake.GroupName(g), version, strconv.FormatBool(resumed), strconv.FormatBool(hrr))
 	})

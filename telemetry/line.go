@@ -159,10 +159,27 @@ func appendHandshake(b []byte, s *stamp, r *HandshakeRecord, suppressed uint64) 
 		}
 		b = appendGroup(b, g)
 	}
-	b = append(b, ']')
-	if suppressed > 0 {
+	return appendSuppressed(append(b, ']'), suppressed)
+}
+
+// appendBroken appends the line of a broken connection, newline included.
+func appendBroken(b []byte, s *stamp, r *BrokenRecord, suppressed uint64) []byte {
+	b = append(b, `{"time":"`...)
+	b = s.append(b, r.Time)
+	b = append(b, `","event":"connection_broken"`...)
+	b = appendKey(b, `,"listener":`, r.Listener)
+	b = appendKey(b, `,"client":`, r.Client)
+	b = appendKey(b, `,"protocol":`, r.Protocol)
+	b = appendKey(b, `,"error":`, r.Reason)
+	b = appendKey(b, `,"detail":`, r.Detail)
+	return appendSuppressed(b, suppressed)
+}
+
+// appendSuppressed ends a line with how many were left out before it.
+func appendSuppressed(b []byte, n uint64) []byte {
+	if n > 0 {
 		b = append(b, `,"suppressed":`...)
-		b = strconv.AppendUint(b, suppressed, 10)
+		b = strconv.AppendUint(b, n, 10)
 	}
 	return append(b, '}', '\n')
 }

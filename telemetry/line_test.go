@@ -108,6 +108,14 @@ func TestHandshakeLine(t *testing.T) {
 	}
 }
 
+func TestBrokenConnectionLine(t *testing.T) {
+	r := &BrokenRecord{Time: time.Unix(1, 0), Listener: "edge", Client: "192.0.2.1", Protocol: "h1", Reason: "head_cut", Detail: "EOF"}
+	want := `{"time":"1970-01-01T00:00:01.000Z","event":"connection_broken","listener":"edge","client":"192.0.2.1","protocol":"h1","error":"head_cut","detail":"EOF"}`
+	if got := string(appendBroken(nil, new(stamp), r, 0)); got != want+"\n" {
+		t.Errorf("got  %s want %s", got, want)
+	}
+}
+
 func TestHandshakeLineHasABound(t *testing.T) {
 	r := &HandshakeRecord{SNI: strings.Repeat("\x00", 1<<16), ALPN: make([]string, 1000), Groups: make([]tls.CurveID, 30000)}
 	for i := range r.ALPN {

@@ -63,6 +63,24 @@ type Record struct {
 	Error string
 }
 
+// BrokenRecord is one connection that broke off in the middle of a request, or was ended for
+// a fault of the client's, with "event":"connection_broken". Its lines are limited in rate
+// together with those of refused handshakes.
+type BrokenRecord struct {
+	// Time is when the connection ended: "time".
+	Time time.Time
+	// Listener is the configured name: "listener".
+	Listener string
+	// Client is the peer's address: "client".
+	Client string
+	// Protocol is as in a Record: "protocol".
+	Protocol string
+	// Reason is why, one of a fixed set: "error".
+	Reason string
+	// Detail is what to tell an operator besides: "detail".
+	Detail string
+}
+
 // HandshakeRecord is one refused handshake as the access log tells it, with
 // "event":"handshake_refused". Lines are limited in rate: under a flood most
 // are left out, and the next line says how many in "suppressed".

@@ -23,6 +23,7 @@ type ListenerSeries struct {
 	handshakes handshakes
 	tlsRefused reasons
 	refused    reasons
+	broken     reasons
 	classical  classical
 }
 
@@ -41,6 +42,10 @@ func (s *ListenerSeries) Clear() { s.clear.Add(1) }
 // Refused counts a connection that was turned away before its handshake, by
 // one of our own fixed reasons ("limit", "not_ready", …).
 func (s *ListenerSeries) Refused(reason string) { s.refused.add(reason) }
+
+// Broken counts a connection that broke off in the middle of a request or that we ended
+// for a fault of the client's, by one of our own fixed reasons ("head_cut", …).
+func (s *ListenerSeries) Broken(reason string) { s.broken.add(reason) }
 
 // Handshake counts a handshake that succeeded.
 func (s *ListenerSeries) Handshake(f *handshake.Facts) {

@@ -28,6 +28,7 @@ func (l *Listener) serveHTTP2(s *stream.Stream, read []byte, info *exchange.Conn
 		_ = s.Close()
 		return
 	}
-	_ = c.Serve()
+	err := c.Serve()
 	l.untrack(c)
+	l.ended(err, info)
 }

@@ -205,8 +205,11 @@ func (q *quicSide) serveHTTP3(qc *quic.Conn, a *quicAttempt) {
 		c.Close()
 		return
 	}
-	_ = c.Serve()
+	err := c.Serve()
 	q.l.untrack(c)
+	info := a.info()
+	info.Protocol = exchange.HTTP3
+	q.l.ended(err, info)
 }
 
 func udpAddrPort(a net.Addr) netip.AddrPort {

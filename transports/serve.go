@@ -46,7 +46,9 @@ func (l *Listener) serveHTTP1(s *stream.Stream, info *exchange.Conn, f *inForce)
 	l.untrack(c)
 	if errors.Is(err, http1.ErrPreface) {
 		l.serveHTTP2(s, c.Unread(), info, f)
+		return
 	}
+	l.ended(err, info)
 }
 
 func (l *Listener) serveZAP(s *stream.Stream, info *exchange.Conn, f *inForce) {
@@ -56,8 +58,9 @@ func (l *Listener) serveZAP(s *stream.Stream, info *exchange.Conn, f *inForce) {
 		_ = s.Close()
 		return
 	}
-	_ = c.Serve()
+	err := c.Serve()
 	l.untrack(c)
+	l.ended(err, info)
 }
 
 func (l *Listener) serveRPC(s *stream.Stream, info *exchange.Conn, f *inForce) {

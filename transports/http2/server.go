@@ -187,6 +187,7 @@ func (c *Conn) settled() {}
 func (c *Conn) finish(err error) error {
 	c.mu.Lock()
 	stopped, last := c.drain == drainStopped, c.last
+	cut := c.fatal == nil && !stopped && (c.in.w > c.in.r || c.blockID != 0)
 	if c.fatal != nil {
 		err = c.fatal
 	}
@@ -207,6 +208,9 @@ func (c *Conn) finish(err error) error {
 	c.nc.Close()
 	c.work.Wait()
 	c.in.releaseBig()
+	if cut && !isConnError(err) && !errors.Is(err, net.ErrClosed) {
+		return &exchange.CutError{Reason: exchange.CutHead, Err: err}
+	}
 	if stopped || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
 		return nil
 	}

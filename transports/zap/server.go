@@ -370,7 +370,12 @@ func (c *Conn) plain() bool {
 // says that time is up, or nothing.
 func (c *Conn) interrupted(err error) {
 	if !isTimeout(err) {
-		c.err = err
+		switch c.err = err; c.state {
+		case stateHead:
+			c.err = &exchange.CutError{Reason: exchange.CutHead, Err: err}
+		case stateBody:
+			c.err = &exchange.CutError{Reason: exchange.CutBody, Err: err}
+		}
 		return
 	}
 	switch {
