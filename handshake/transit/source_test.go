@@ -21,7 +21,7 @@ import (
 
 func TestAListenerServesByAKeyOfTheEngine(t *testing.T) {
 	e, c := newEngine(t, nil)
-	key := e.keys["site"][1]
+	key := e.Keys["site"][1]
 	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"site.test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
 	if err != nil {

@@ -10,10 +10,6 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
@@ -26,110 +22,13 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/hanzoai/pqgw/internal/transitengine"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const token = "s.token-of-the-test"
-
-// engine answers as the documentation of Vault's Transit API has it.
-type engine struct {
-	t      testing.TB
-	keys   map[string][]crypto.Signer // by name, versions from 1
-	sealed atomic.Int32               // how many calls more are answered 503
-	calls  atomic.Int32
-}
-
-func (e *engine) answer(w http.ResponseWriter, code int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	if err := json.NewEncoder(w).Encode(v); err != nil {
-		e.t.Error(err)
-	}
-}
-
-func (e *engine) refuse(w http.ResponseWriter, code int, text string) {
-	e.answer(w, code, map[string][]string{"errors": {text}})
-}
-
-func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	e.calls.Add(1)
-	if e.sealed.Add(-1) >= 0 {
-		e.refuse(w, http.StatusServiceUnavailable, "Vault is sealed")
-		return
-	}
-	if r.Header.Get("X-Vault-Token") != token {
-		e.refuse(w, http.StatusForbidden, "permission denied")
-		return
-	}
-	verb, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v1/transit/"), "/")
-	versions := e.keys[name]
-	switch {
-	case verb == "moved":
-		http.Redirect(w, r, "/v1/transit/keys/site", http.StatusTemporaryRedirect)
-	case versions == nil:
-		e.refuse(w, http.StatusNotFound, "no such key")
-	case verb == "keys" && r.Method == http.MethodGet:
-		e.describe(w, versions)
-	case verb == "sign" && r.Method == http.MethodPost:
-		e.sign(w, r, versions)
-	default:
-		e.refuse(w, http.StatusBadRequest, "unsupported operation")
-	}
-}
-
-func (e *engine) describe(w http.ResponseWriter, versions []crypto.Signer) {
-	keys := map[string]any{}
-	for i, k := range versions {
-		var text string
-		if raw, ok := k.Public().(ed25519.PublicKey); ok {
-			text = base64.StdEncoding.EncodeToString(raw)
-		} else {
-			der, err := x509.MarshalPKIXPublicKey(k.Public())
-			if err != nil {
-				e.t.Error(err)
-			}
-			text = string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
-		}
-		keys[fmt.Sprint(i+1)] = map[string]string{"public_key": text}
-	}
-	e.answer(w, http.StatusOK, map[string]any{"data": map[string]any{"latest_version": len(versions), "keys": keys}})
-}
-
-func (e *engine) sign(w http.ResponseWriter, r *http.Request, versions []crypto.Signer) {
-	var q struct {
-		Input     string `json:"input"`
-		Version   int    `json:"key_version"`
-		Prehashed bool   `json:"prehashed"`
-		Hash      string `json:"hash_algorithm"`
-		Scheme    string `json:"signature_algorithm"`
-		Salt      string `json:"salt_length"`
-		Marshal   string `json:"marshaling_algorithm"`
-	}
-	if err := json.NewDecoder(r.Body).Decode(&q); err != nil || q.Marshal != "asn1" || q.Version < 1 || q.Version > len(versions) {
-		e.refuse(w, http.StatusBadRequest, "malformed")
-		return
-	}
-	input, err := base64.StdEncoding.DecodeString(q.Input)
-	if err != nil || q.Prehashed != (q.Hash == "sha2-256") {
-		e.refuse(w, http.StatusBadRequest, "malformed input")
-		return
-	}
-	opts := crypto.SignerOpts(crypto.Hash(0))
-	if q.Prehashed {
-		opts = crypto.SHA256
-	}
-	if q.Scheme == "pss" && q.Salt == "hash" {
-		opts = &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash, Hash: crypto.SHA256}
-	}
-	signature, err := versions[q.Version-1].Sign(rand.Reader, input, opts)
-	if err != nil {
-		e.refuse(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	text := fmt.Sprintf("vault:v%d:%s", q.Version, base64.StdEncoding.EncodeToString(signature))
-	e.answer(w, http.StatusOK, map[string]any{"data": map[string]any{"signature": text, "key_version": q.Version}})
-}
 
 func newECDSA(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
@@ -140,9 +39,10 @@ func newECDSA(t testing.TB) *ecdsa.PrivateKey {
 	return k
 }
 
-func newEngine(t testing.TB, change func(*Settings)) (*engine, *Client) {
+func newEngine(t testing.TB, change func(*Settings)) (*transitengine.Engine, *Client) {
 	t.Helper()
-	e := &engine{t: t, keys: map[string][]crypto.Signer{"site": {newECDSA(t), newECDSA(t)}}}
+	e := transitengine.New(t, token)
+	e.Keys["site"] = []crypto.Signer{newECDSA(t), newECDSA(t)}
 	srv := httptest.NewServer(e)
 	t.Cleanup(srv.Close)
 	file := filepath.Join(t.TempDir(), "token")
@@ -173,7 +73,7 @@ func TestEachKindOfKeySigns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.keys["rsa"], e.keys["ed"] = []crypto.Signer{rsaKey}, []crypto.Signer{edKey}
+	e.Keys["rsa"], e.Keys["ed"] = []crypto.Signer{rsaKey}, []crypto.Signer{edKey}
 	sign := func(name string, input []byte, opts crypto.SignerOpts) []byte {
 		t.Helper()
 		s, err := c.Signer(t.Context(), name, "tls-server")
@@ -186,7 +86,7 @@ func TestEachKindOfKeySigns(t *testing.T) {
 		}
 		return signature
 	}
-	newest := e.keys["site"][1].(*ecdsa.PrivateKey) //nolint:forcetypeassert // made above
+	newest := e.Keys["site"][1].(*ecdsa.PrivateKey) //nolint:forcetypeassert // made above
 	if !ecdsa.VerifyASN1(&newest.PublicKey, digest[:], sign("site", digest[:], crypto.SHA256)) {
 		t.Error("the ECDSA signature is not one of the newest version")
 	}
@@ -201,7 +101,7 @@ func TestEachKindOfKeySigns(t *testing.T) {
 
 func TestAnOlderVersionSignsForItsCertificate(t *testing.T) {
 	e, c := newEngine(t, nil)
-	old := e.keys["site"][0].(*ecdsa.PrivateKey) //nolint:forcetypeassert // made above
+	old := e.Keys["site"][0].(*ecdsa.PrivateKey) //nolint:forcetypeassert // made above
 	s, err := c.SignerOf("site", "tls-server", old.Public())
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +112,7 @@ func TestAnOlderVersionSignsForItsCertificate(t *testing.T) {
 			t.Fatalf("%v", err)
 		}
 	}
-	if n := e.calls.Load(); n != 3 {
+	if n := e.Calls.Load(); n != 3 {
 		t.Errorf("%d calls for two signatures, want 3", n)
 	}
 	other, err := c.SignerOf("site", "tls-server", newECDSA(t).Public())
@@ -230,7 +130,7 @@ func TestASealedEngineIsAskedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.sealed.Store(2)
+	e.Sealed.Store(2)
 	if _, err := s.Sign(nil, digest[:], crypto.SHA256); err != nil {
 		t.Errorf("%v", err)
 	}
@@ -246,7 +146,7 @@ func TestASignatureIsBoundedInTimeAndToldOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.sealed.Store(1 << 20)
+	e.Sealed.Store(1 << 20)
 	if _, err := s.Sign(nil, digest[:], crypto.SHA256); err == nil {
 		t.Error("a sealed engine signs")
 	}
@@ -269,7 +169,7 @@ func TestRefusalsAreFinalAndShowNoToken(t *testing.T) {
 	if strings.Contains(fmt.Sprint(err), "s.wrong") {
 		t.Error("the error shows the token")
 	}
-	if n := e.calls.Load(); n != 1 {
+	if n := e.Calls.Load(); n != 1 {
 		t.Errorf("a refusal is asked for %d times", n)
 	}
 }
