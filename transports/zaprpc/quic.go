@@ -32,24 +32,6 @@ type quicPort struct {
 	known   arrivals
 }
 
-// quicCall is a call or a stream on its QUIC stream.
-type quicCall struct {
-	p       *quicPort
-	s       *quic.Stream
-	promise uint32
-	stream  bool
-	server  bool
-
-	mu            sync.Mutex // of writing
-	read, written bool       // that direction has ended; under the port's lock
-}
-
-// Codes of our own for streams that end otherwise than by a status.
-const (
-	codeNone      quic.StreamErrorCode = 0
-	codeMalformed quic.StreamErrorCode = zapcodec.RPCBadRequest
-)
-
 // openTime bounds how long a frame may take to arrive that opens a stream.
 const openTime = 10 * time.Second
 
@@ -183,74 +165,6 @@ func (p *quicPort) serve(s *quic.Stream) {
 	c.ended(true)
 }
 
-// arrivals are the promises of the calls that have come last. QUIC streams overtake each
-// other, so a call may come before its target does.
-type arrivals struct {
-	have    map[uint32]bool
-	order   []uint32 // a ring
-	oldest  int
-	waiting map[uint32]chan struct{} // closed when that call arrives
-}
-
-// targetTime bounds how long a call waits for its target to arrive.
-const targetTime = time.Second
-
-// await waits until the target of a call has arrived, or so long that it will not.
-func (p *quicPort) await(target uint32) {
-	p.mu.Lock()
-	if p.known.have[target] {
-		p.mu.Unlock()
-		return
-	}
-	ch := p.known.waiting[target]
-	if ch == nil {
-		ch = make(chan struct{})
-		if p.known.waiting == nil {
-			p.known.waiting = map[uint32]chan struct{}{}
-		}
-		p.known.waiting[target] = ch
-	}
-	p.mu.Unlock()
-	t := time.NewTimer(targetTime)
-	defer t.Stop()
-	select {
-	case <-ch:
-	case <-t.C:
-		p.mu.Lock()
-		if p.known.waiting[target] == ch {
-			delete(p.known.waiting, target)
-		}
-		p.mu.Unlock()
-	case <-p.stop:
-	case <-p.qc.Context().Done():
-	}
-}
-
-// arrived notes a call, and lets those go on that wait for it.
-func (p *quicPort) arrived(promise uint32) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	a := &p.known
-	if a.have == nil {
-		a.have = map[uint32]bool{}
-	}
-	if ch := a.waiting[promise]; ch != nil {
-		delete(a.waiting, promise)
-		close(ch)
-	}
-	if a.have[promise] {
-		return
-	}
-	a.have[promise] = true
-	if len(a.order) < answeredKept {
-		a.order = append(a.order, promise)
-		return
-	}
-	delete(a.have, a.order[a.oldest])
-	a.order[a.oldest] = promise
-	a.oldest = (a.oldest + 1) % answeredKept
-}
-
 // add registers a call; false where its promise is in flight.
 func (p *quicPort) add(c *quicCall) bool {
 	p.mu.Lock()
@@ -260,79 +174,6 @@ func (p *quicPort) add(c *quicCall) bool {
 	}
 	p.streams[c.promise] = c
 	return true
-}
-
-// ended notes the end of a direction, and forgets a call that has neither.
-func (c *quicCall) ended(reading bool) {
-	c.p.mu.Lock()
-	if reading {
-		c.read = true
-	} else {
-		c.written = true
-	}
-	over := c.read && c.written && c.p.streams[c.promise] == c
-	if over {
-		delete(c.p.streams, c.promise)
-	}
-	c.p.mu.Unlock()
-	if !over {
-		return
-	}
-	c.s.CancelRead(codeNone) // nothing more is expected but the end
-	if c.server {
-		c.s.ReleaseStreamCredit()
-	}
-}
-
-func (c *quicCall) reset(code quic.StreamErrorCode) {
-	c.s.CancelWrite(code)
-	c.s.CancelRead(code)
-}
-
-// messages delivers what comes on a stream, and its end.
-func (c *quicCall) messages(r *bufio.Reader) {
-	for {
-		frame, err := zapcodec.FramingRPCNext.Read(r, nil, c.p.limit)
-		f := &exchange.RPCFrame{Kind: exchange.RPCMessage, Promise: c.promise, Payload: frame.Bytes}
-		switch {
-		case errors.Is(err, io.EOF):
-			f.Kind = exchange.RPCEnd
-		case err != nil && c.server:
-			f.Kind = exchange.RPCEnd // given up, which the service has no other way to learn
-		case err != nil:
-			*f = exchange.RPCFrame{Kind: exchange.RPCResponse, Promise: c.promise, Status: statusOf(err)}
-		}
-		if !c.p.deliver(f) || err != nil {
-			return
-		}
-	}
-}
-
-// statusOf is the status that a stream was refused with.
-func statusOf(err error) uint32 {
-	var e *quic.StreamError
-	if errors.As(err, &e) && e.Remote {
-		switch e.ErrorCode {
-		case zapcodec.RPCBadRequest, zapcodec.RPCUnauthorized, zapcodec.RPCForbidden, zapcodec.RPCNotFound:
-			return uint32(e.ErrorCode)
-		}
-	}
-	return zapcodec.RPCError
-}
-
-// answer delivers the reply to a call.
-func (c *quicCall) answer() {
-	frame, err := zapcodec.FramingRPCNext.Read(bufio.NewReader(c.s), nil, c.p.limit)
-	var r zapcodec.RPCResponse
-	if err == nil {
-		err = zapcodec.ParseRPCResponse(frame.Bytes, &r)
-	}
-	f := &exchange.RPCFrame{Kind: exchange.RPCResponse, Promise: c.promise, Status: r.Status, Payload: r.Body}
-	if err != nil {
-		f.Status, f.Payload = statusOf(err), nil
-		c.s.CancelRead(codeNone)
-	}
-	c.p.deliver(f)
 }
 
 // send implements port.
@@ -363,45 +204,6 @@ func (p *quicPort) send(f *exchange.RPCFrame) error {
 		return err
 	}
 	return errKind
-}
-
-// respond answers a call, or refuses a stream.
-func (c *quicCall) respond(f *exchange.RPCFrame) error {
-	if c.stream {
-		if f.Status == zapcodec.RPCOK {
-			return nil
-		}
-		c.reset(quic.StreamErrorCode(f.Status))
-		c.ended(false)
-		return nil
-	}
-	r := zapcodec.RPCResponse{Status: f.Status, Promise: f.Promise, Body: f.Payload}
-	out, err := zapcodec.FramingRPCNext.AppendPrefix(nil, 0, r.Size())
-	if err == nil {
-		out, err = zapcodec.AppendRPCResponse(out, &r)
-	}
-	if err == nil {
-		_, err = c.s.Write(out)
-	}
-	_ = c.s.Close()
-	c.ended(false)
-	return c.lost(err)
-}
-
-func (c *quicCall) write(payload []byte) error {
-	out, err := zapcodec.FramingRPCNext.AppendPrefix(make([]byte, 0, len(payload)+8), 0, len(payload))
-	if err == nil {
-		_, err = c.s.Write(append(out, payload...))
-	}
-	return c.lost(err)
-}
-
-// lost tells an error of the connection from one of a stream, which ends that alone.
-func (c *quicCall) lost(err error) error {
-	if err == nil || c.p.qc.Context().Err() == nil {
-		return nil
-	}
-	return err
 }
 
 // open makes a call on a stream of its own.

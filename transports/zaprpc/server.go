@@ -1,7 +1,6 @@
 package zaprpc
 
 import (
-	"context"
 	"errors"
 	"io"
 	"sync"
@@ -39,10 +38,6 @@ const DefaultCalls = 256
 
 const defaultDialTime = 10 * time.Second
 
-// answeredKept is how many answered calls of a connection may still be the
-// target of another.
-const answeredKept = 256
-
 // Conn is the server's side of one connection. Serve runs it; Shutdown and Close
 // may be called from elsewhere.
 type Conn struct {
@@ -60,31 +55,6 @@ type Conn struct {
 	over     bool
 
 	draining atomic.Bool
-}
-
-// place is where a call went.
-type place struct {
-	lane *lane
-	id   uint32 // its promise there
-}
-
-// call is one in flight.
-type call struct {
-	place
-	promise    uint32 // the caller's
-	method     uint32
-	stream     bool
-	ours, peer bool // on a stream: the caller, the upstream has ended
-	start      time.Time
-	in, out    int64
-}
-
-// lane is the connection to one upstream.
-type lane struct {
-	c     *Conn
-	conn  exchange.RPCConn
-	calls map[uint32]*call // by the promise there; under the connection's lock
-	dead  bool             // the connection has ended; under the lock too
 }
 
 // NewConn makes the server's side of s.
@@ -187,99 +157,6 @@ func (c *Conn) begin(f *exchange.RPCFrame) error {
 	return nil
 }
 
-// lane is the connection to u, a new one where there is none.
-func (c *Conn) lane(u exchange.RPCUpstream) (*lane, error) {
-	c.mu.Lock()
-	l := c.lanes[u]
-	c.mu.Unlock()
-	if l != nil {
-		return l, nil
-	}
-	limit := c.o.DialTimeout
-	if limit == 0 {
-		limit = defaultDialTime
-	}
-	ctx, stop := context.WithTimeout(context.Background(), limit)
-	defer stop()
-	conn, err := u.Lease(ctx)
-	if err != nil {
-		return nil, err
-	}
-	l = &lane{c: c, conn: conn, calls: map[uint32]*call{}}
-	c.mu.Lock()
-	c.lanes[u] = l
-	c.mu.Unlock()
-	conn.Attach(l.receive, l.lost)
-	return l, nil
-}
-
-// register gives the call its number on the lane, and f the upstream's numbers; where
-// it cannot be made, a status and why.
-func (c *Conn) register(f *exchange.RPCFrame, l *lane, start time.Time) (k *call, status uint32, why string) {
-	most := c.o.Calls
-	if most <= 0 {
-		most = DefaultCalls
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case len(c.calls) >= most:
-		return nil, zapcodec.RPCError, "too many calls in flight on this connection"
-	case c.calls[f.Promise] != nil:
-		return nil, zapcodec.RPCBadRequest, "a call with this promise is in flight"
-	case l.dead:
-		return nil, zapcodec.RPCError, "the connection to the service was lost"
-	}
-	target := uint32(0)
-	if f.Target != 0 {
-		p, ok := c.find(f.Target)
-		switch {
-		case !ok:
-			return nil, zapcodec.RPCBadRequest, "the target is no call of this connection, or an old one"
-		case p.lane != l:
-			return nil, zapcodec.RPCBadRequest, "the target went to another service"
-		}
-		target = p.id
-	}
-	id := l.conn.NextPromise()
-	for l.calls[id] != nil {
-		id = l.conn.NextPromise()
-	}
-	k = &call{place: place{l, id}, promise: f.Promise, method: f.Method, stream: f.Kind == exchange.RPCOpen, start: start, in: int64(len(f.Payload))}
-	c.calls[f.Promise], l.calls[id] = k, k
-	f.Promise, f.Target = id, target
-	return k, 0, ""
-}
-
-// find tells where a call went that is in flight or was answered not long ago.
-func (c *Conn) find(promise uint32) (place, bool) {
-	if k := c.calls[promise]; k != nil {
-		return k.place, true
-	}
-	p, ok := c.answered[promise]
-	return p, ok
-}
-
-// forget takes a call out of those in flight; a call that was answered may still be
-// the target of another.
-func (c *Conn) forget(k *call) {
-	delete(c.calls, k.promise)
-	delete(k.lane.calls, k.id)
-	if k.stream {
-		return
-	}
-	if _, again := c.answered[k.promise]; !again {
-		if len(c.order) < answeredKept {
-			c.order = append(c.order, k.promise)
-		} else {
-			delete(c.answered, c.order[c.oldest])
-			c.order[c.oldest] = k.promise
-			c.oldest = (c.oldest + 1) % answeredKept
-		}
-	}
-	c.answered[k.promise] = k.place
-}
-
 // forward sends a stream's bytes on. A stream that the upstream has ended with an
 // answer may still be sent to: such bytes are dropped.
 func (c *Conn) forward(f *exchange.RPCFrame) error {
@@ -313,84 +190,6 @@ func (c *Conn) forward(f *exchange.RPCFrame) error {
 		c.done(k, zapcodec.RPCOK, nil)
 	}
 	return nil
-}
-
-// receive passes an upstream's frame on to the caller.
-func (l *lane) receive(f *exchange.RPCFrame) {
-	c := l.c
-	c.mu.Lock()
-	k := l.calls[f.Promise]
-	if k == nil || c.over {
-		c.mu.Unlock()
-		return // of a call that the caller has been told the end of
-	}
-	if !k.stream && f.Kind != exchange.RPCResponse {
-		c.mu.Unlock()
-		l.lost(&MalformedError{Err: errors.New("bytes of a stream where an answer is due")})
-		return
-	}
-	k.out += int64(len(f.Payload))
-	ended := l.ends(k, f)
-	if ended {
-		c.forget(k)
-	}
-	c.mu.Unlock()
-	f.Promise = k.promise
-	c.o.Watch.Set(&c.entry, c.o.StreamIdle)
-	err := c.w.send(f)
-	if ended {
-		status := f.Status
-		if f.Kind != exchange.RPCResponse {
-			status = zapcodec.RPCOK
-		}
-		c.done(k, status, err)
-	}
-}
-
-// ends tells whether the frame is the last of its call.
-func (l *lane) ends(k *call, f *exchange.RPCFrame) bool {
-	switch f.Kind {
-	case exchange.RPCResponse:
-		return !k.stream || f.Status != zapcodec.RPCOK // an answer of 200 to an opening is no end
-	case exchange.RPCEnd:
-		k.peer = true
-		return k.ours
-	}
-	return false
-}
-
-// lost answers every call of the lane: its connection has ended.
-func (l *lane) lost(err error) {
-	c := l.c
-	c.mu.Lock()
-	calls := make([]*call, 0, len(l.calls))
-	for _, k := range l.calls {
-		calls = append(calls, k)
-		delete(c.calls, k.promise)
-	}
-	clear(l.calls)
-	for u, have := range c.lanes {
-		if have == l {
-			delete(c.lanes, u)
-		}
-	}
-	for p, at := range c.answered {
-		if at.lane == l {
-			at.lane = nil // no call can follow it there
-			c.answered[p] = at
-		}
-	}
-	l.dead = true
-	over := c.over
-	c.mu.Unlock()
-	if over {
-		return
-	}
-	l.conn.Release(false)
-	for _, k := range calls {
-		_ = c.refuse(k.promise, zapcodec.RPCError, "the connection to the service was lost")
-		c.done(k, zapcodec.RPCError, err)
-	}
 }
 
 // done records the end of a call, and ends a connection that waits for it.
