@@ -71,7 +71,7 @@ func (d *quicDialer) connect(ctx context.Context) (*quic.Conn, *exchange.Conn, e
 	cfg := quicClient
 	cfg.TokenStore = d.tokens
 	if at, ok := ctx.Deadline(); ok {
-		cfg.HandshakeIdleTimeout = max(time.Until(at), time.Millisecond)
+		cfg.HandshakeIdleTimeout = max(time.Until(at), 0) + time.Second // ctx is to end it, whose error says why
 	}
 	qc, err := dialQUIC(ctx, d.address, d.tls, &cfg)
 	if err != nil {
