@@ -93,7 +93,7 @@ type served struct{ s *Server }
 
 func (h served) Serve(x *exchange.Exchange) { h.s.gateway.Serve(x) }
 
-func (h served) RouteRPC(c *exchange.Conn, method uint32) (exchange.RPCUpstream, uint32) {
+func (h served) RouteRPC(c *exchange.Conn, method uint32) (exchange.RPCRoute, uint32) {
 	return h.s.gateway.RouteRPC(c, method)
 }
 
@@ -116,6 +116,8 @@ func (s *Server) settings(t *config.Tree, l *config.Listener, st *state) (transp
 		BodyMinRate:      int64(lim.BodyMinRate),
 		MaxRequests:      lim.RequestsPerConnection,
 		Streams:          lim.Streams,
+		RPCCalls:         lim.Calls,
+		RPCFrameBytes:    int(lim.FrameBytes),
 	}
 	for _, p := range l.Protocols {
 		set.Protocols = append(set.Protocols, string(p))

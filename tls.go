@@ -14,6 +14,7 @@ import (
 	"github.com/hanzoai/pqgw/handshake"
 	"github.com/hanzoai/pqgw/handshake/stored"
 	"github.com/hanzoai/pqgw/transports"
+	"github.com/hanzoai/pqgw/transports/zaprpc"
 )
 
 // sources are the certificates of a configuration: of each TLS settings the
@@ -325,5 +326,9 @@ func (s *Server) dialRPC(t *config.Tree, u *config.Upstream) (exchange.RPCUpstre
 	if err != nil {
 		return nil, err
 	}
-	return transports.NewRPCUpstream(endpoints, transports.DialSettings{TLS: c, Watch: s.watch}, 0)
+	return transports.NewRPCUpstream(endpoints, transports.RPCSettings{
+		DialSettings:     transports.DialSettings{TLS: c, Watch: s.watch},
+		UpstreamSettings: zaprpc.UpstreamSettings{Connect: u.Timeouts.Connect, MaxIdle: u.MaxIdle, Idle: u.Timeouts.Idle},
+		FrameBytes:       int(t.Limits.FrameBytes),
+	})
 }

@@ -15,6 +15,7 @@ func (c *checker) upstream(name string, u *Upstream) {
 	}
 	c.endpoints(u, path)
 	c.upstreamTLS(u, path)
+	c.calls(u, path)
 	if u.Retries > maxRetries {
 		c.fail(join(path, "retries"), fmt.Sprintf("is more than %d", maxRetries), "")
 	}
@@ -38,6 +39,19 @@ func (c *checker) endpoints(u *Upstream, path string) {
 	}
 	if rpc > 0 && rpc < len(u.Endpoints) {
 		c.fail(at, "some take HTTP exchanges and some ZAP calls", "make two upstreams of it")
+	}
+}
+
+// calls checks an upstream that takes ZAP calls for settings that only exchanges heed.
+func (c *checker) calls(u *Upstream, path string) {
+	if !slices.ContainsFunc(u.Endpoints, func(e Endpoint) bool { return e.Scheme.RPC() }) {
+		return
+	}
+	if u.Retries != Default[Upstream]().Retries {
+		c.fail(join(path, "retries"), "is not for zap-rpc endpoints, whose calls are never sent twice", "drop it")
+	}
+	if u.MaxConnections != 0 {
+		c.fail(join(path, "max_connections"), "is not for zap-rpc endpoints, which have one for each client connection", "limit the listener's connections")
 	}
 }
 

@@ -29,6 +29,10 @@ type Limits struct {
 	StreamIdleTimeout time.Duration `yaml:"stream_idle_timeout" default:"1h"`
 	// RequestsPerConnection is after how many requests a connection is closed in good order, so that clients spread anew over a fleet.
 	RequestsPerConnection int `yaml:"requests_per_connection" default:"100000"`
-	// Streams is the most requests at a time on one HTTP/2 or HTTP/3 connection. Never 0.
+	// Streams is the most requests at a time on one connection of HTTP/2 or of QUIC, where zap-rpc alone has calls. Never 0.
 	Streams int `yaml:"streams" default:"128"`
+	// Calls is the most ZAP calls in flight on one zap-rpc connection, open streams among them; more get 500. Never 0.
+	Calls int `yaml:"calls" default:"256"`
+	// FrameBytes is the longest frame of zap-rpc; a longer one ends its connection. The global value holds for upstreams, too. Never 0.
+	FrameBytes Bytes `yaml:"frame_bytes" default:"4MiB"`
 }

@@ -178,7 +178,7 @@ func (c *checker) limits(l *Limits, path string) {
 	for _, f := range []struct {
 		key  string
 		zero bool
-	}{{"head_bytes", l.HeadBytes == 0}, {"fields", l.Fields == 0}, {"streams", l.Streams == 0}} {
+	}{{"head_bytes", l.HeadBytes == 0}, {"fields", l.Fields == 0}, {"streams", l.Streams == 0}, {"calls", l.Calls == 0}, {"frame_bytes", l.FrameBytes == 0}} {
 		if f.zero {
 			c.fail(join(path, f.key), "must not be 0: a stranger decides how much it would be", "")
 		}
@@ -186,11 +186,17 @@ func (c *checker) limits(l *Limits, path string) {
 	if l.HeadBytes > maxHead {
 		c.fail(join(path, "head_bytes"), fmt.Sprintf("is more than %s", Bytes(maxHead)), "")
 	}
+	if l.FrameBytes > maxFrame {
+		c.fail(join(path, "frame_bytes"), fmt.Sprintf("is more than %s", Bytes(maxFrame)), "longer values travel on a stream")
+	}
 }
 
 // maxHead is the most that head_bytes may be: heads are kept in memory whole
 // and their fields as 32-bit offsets.
 const maxHead = 16 << 20
+
+// maxFrame is the most that frame_bytes may be: frames are kept in memory whole.
+const maxFrame = 256 << 20
 
 // unused warns of settings that nothing refers to.
 func (c *checker) unused() {

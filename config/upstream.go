@@ -10,11 +10,11 @@ type Upstream struct {
 	TLS TLSRef `yaml:"tls"`
 	// Balance is how an endpoint is chosen: `p2c`, of two by chance the one with fewer requests in flight.
 	Balance Balance `yaml:"balance" default:"p2c"`
-	// Retries is how often a request that can be replayed is tried again on another endpoint when a connection failed before an answer.
+	// Retries is how often a request that can be replayed is tried again on another endpoint when a connection failed before an answer. Not for zap-rpc endpoints, whose calls are never sent twice.
 	Retries int `yaml:"retries" default:"1"`
 	// MaxIdle is the most idle connections kept per endpoint.
 	MaxIdle int `yaml:"max_idle" default:"256"`
-	// MaxConnections is the most connections per endpoint; requests beyond wait for timeouts.connect, then get 503. 0: unlimited.
+	// MaxConnections is the most connections per endpoint; requests beyond wait for timeouts.connect, then get 503. 0: unlimited. Not for zap-rpc endpoints, which have one for each client connection.
 	MaxConnections int `yaml:"max_connections" default:"0"`
 	// Timeouts towards the upstream.
 	Timeouts Timeouts `yaml:"timeouts"`
@@ -22,11 +22,11 @@ type Upstream struct {
 
 // Timeouts towards an upstream. 0s never ends.
 type Timeouts struct {
-	// Connect is the longest that connecting may take, TLS included; then 502 (or another endpoint).
+	// Connect is the longest that connecting may take, TLS included; then 502, a ZAP call 500 (or another endpoint).
 	Connect time.Duration `yaml:"connect" default:"5s"`
-	// FirstByte is the longest from the request's end to the answer's head; then 504. The default allows a model to think.
+	// FirstByte is the longest from the request's end to the answer's head, or from a ZAP call to its answer; then 504, a ZAP call 500. The default allows a model to think.
 	FirstByte time.Duration `yaml:"first_byte" default:"5m"`
-	// IdleStream ends an answer or tunnel in which the upstream and client are silent.
+	// IdleStream ends an answer, a tunnel or a stream of zap-rpc in which the upstream and client are silent.
 	IdleStream time.Duration `yaml:"idle_stream" default:"1h"`
 	// Idle closes a kept connection that is not used. Shorter than what servers commonly allow (60s to 75s), so that we close first.
 	Idle time.Duration `yaml:"idle" default:"50s"`

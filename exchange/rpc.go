@@ -33,11 +33,20 @@ type RPCFrame struct {
 // RPCRouter decides where the calls of RPC connections go, and hears how they
 // ended. It is safe for concurrent use.
 type RPCRouter interface {
-	// RouteRPC gives the upstream for calls of a method, or nil and the status for
+	// RouteRPC gives the route for a call of a method, or none and the status for
 	// the caller: 404 where no route matches, 403 where a rule forbids it.
-	RouteRPC(c *Conn, method uint32) (u RPCUpstream, status uint32)
+	RouteRPC(c *Conn, method uint32) (r RPCRoute, status uint32)
 	// RPCDone is told of each call that has ended. r is valid until it returns.
 	RPCDone(r *RPCRecord)
+}
+
+// RPCRoute is where a call goes.
+type RPCRoute struct {
+	// Upstream is nil where the call goes nowhere.
+	Upstream RPCUpstream
+	// Timeouts of the call: FirstByte is how long its answer may take, Idle how long a
+	// stream may stand still, both ways. The caller is then told 500.
+	Timeouts Timeouts
 }
 
 // RPCRecord is what became of a call.
@@ -75,6 +84,9 @@ type RPCConn interface {
 	NextPromise() uint32
 	// Send writes a frame. It may be called by several goroutines.
 	Send(f *RPCFrame) error
+	// Abandon tells the peer, where the wire has a way to, that nobody waits for the
+	// call any more; open is set on a stream whose caller has not ended it.
+	Abandon(promise uint32, open bool)
 	// Info tells the connection's facts; ClientText is the endpoint.
 	Info() *Conn
 	// Release ends the lease. A connection that is not reusable is closed.

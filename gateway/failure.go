@@ -11,6 +11,9 @@ import (
 // complete.
 const reasonClientGone = "client_gone"
 
+// reasonTimeout is logged where the service let a timeout pass.
+const reasonTimeout = "upstream_timeout"
+
 // What clients are told of an upstream that failed.
 const (
 	textUnreachable = "the service behind this gateway could not be reached"
@@ -54,7 +57,7 @@ func (f *flow) classify(err error) (status int, public, text string) {
 		f.countFailure("exhausted")
 		return 503, f.reason, textUnavailable
 	case errors.Is(err, exchange.ErrTimeout):
-		f.reason = "upstream_timeout"
+		f.reason = reasonTimeout
 		f.countFailure("timeout")
 		return 504, f.reason, textTimeout
 	case errors.Is(err, exchange.ErrTunnel):

@@ -1,13 +1,15 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/hanzoai/pqgw/config"
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/gateway/pool"
 	"github.com/hanzoai/pqgw/telemetry"
 )
 
@@ -17,27 +19,37 @@ const rpcProtocol = "zap-rpc"
 // rpcUpstream is an upstream that takes calls, with what it was made of.
 type rpcUpstream struct {
 	exchange.RPCUpstream
-	config *config.Upstream
-	tls    int
+	endpoints []config.Endpoint
+	rpcSettings
+}
+
+// rpcSettings are what its connections are made by; other settings are asked for with
+// each call.
+type rpcSettings struct {
+	tls           int // see tlsNumber
+	frame         config.Bytes
+	maxIdle       int
+	connect, idle time.Duration
 }
 
 // compileCallUpstream makes an upstream whose endpoints take calls, or goes on with
 // the one that is like it.
 func (g *Gateway) compileCallUpstream(t *config.Tree, c *compiled, up *upstream) error {
-	key := 0
-	if tls := t.UpstreamTLS(up.config); up.config.Endpoints[0].Scheme.Secure() {
-		key, up.pq = g.tlsNumber(up.name, tls), string(tls.PQ)
+	u := up.config
+	settings := rpcSettings{frame: t.Limits.FrameBytes, maxIdle: u.MaxIdle, connect: u.Timeouts.Connect, idle: u.Timeouts.Idle}
+	if tls := t.UpstreamTLS(u); u.Endpoints[0].Scheme.Secure() {
+		settings.tls, up.pq = g.tlsNumber(up.name, tls), string(tls.PQ)
 	}
 	made := g.calls[up.name]
-	if made == nil || made.tls != key || !reflect.DeepEqual(made.config, up.config) {
+	if made == nil || made.rpcSettings != settings || !slices.Equal(made.endpoints, u.Endpoints) {
 		if g.opts.DialRPC == nil {
-			return fmt.Errorf("upstream %q: no dialer for %s", up.name, up.config.Endpoints[0])
+			return fmt.Errorf("upstream %q: no dialer for %s", up.name, u.Endpoints[0])
 		}
-		calls, err := g.opts.DialRPC(t, up.config)
+		calls, err := g.opts.DialRPC(t, u)
 		if err != nil {
 			return fmt.Errorf("upstream %q: %w", up.name, err)
 		}
-		made = &rpcUpstream{RPCUpstream: calls, config: up.config, tls: key}
+		made = &rpcUpstream{RPCUpstream: calls, endpoints: u.Endpoints, rpcSettings: settings}
 	}
 	c.calls[up.name] = made
 	up.calls = made.RPCUpstream
@@ -120,15 +132,15 @@ func (g *Gateway) callRoute(c *exchange.Conn, method uint32) (r *route, denied b
 }
 
 // RouteRPC implements exchange.RPCRouter.
-func (g *Gateway) RouteRPC(c *exchange.Conn, method uint32) (exchange.RPCUpstream, uint32) {
+func (g *Gateway) RouteRPC(c *exchange.Conn, method uint32) (exchange.RPCRoute, uint32) {
 	r, denied := g.callRoute(c, method)
 	switch {
 	case r != nil:
-		return r.upstream.calls, 0
+		return exchange.RPCRoute{Upstream: r.upstream.calls, Timeouts: r.timeouts}, 0
 	case denied:
-		return nil, 403
+		return exchange.RPCRoute{}, 403
 	}
-	return nil, 404
+	return exchange.RPCRoute{}, 404
 }
 
 // RPCDone implements exchange.RPCRouter: calls are counted and logged as exchanges
@@ -156,11 +168,21 @@ func (g *Gateway) RPCDone(r *exchange.RPCRecord) {
 	if r.Upstream != nil {
 		line.Endpoint, line.UpstreamTLSGroup, line.UpstreamDuration = r.Upstream.ClientText, r.Upstream.Facts.Group, r.Duration
 	}
+	line.Error = callReason(r)
+	log.Request(&line)
+}
+
+// callReason says in the log why a call failed on the way, as that of an exchange does.
+func callReason(r *exchange.RPCRecord) string {
 	switch {
 	case r.Status == 0:
-		line.Error = reasonClientGone
-	case r.Err != nil:
-		line.Error = "rpc_failed"
+		return reasonClientGone
+	case r.Err == nil:
+		return ""
+	case r.Upstream == nil && isUpstreamError(r.Err):
+		return "upstream_" + pool.DialReason(r.Err)
+	case errors.Is(r.Err, exchange.ErrTimeout):
+		return reasonTimeout
 	}
-	log.Request(&line)
+	return "rpc_failed"
 }

@@ -78,10 +78,10 @@ func TestCallsAreRoutedByMethodListenerAndPeer(t *testing.T) {
 		{"rpc", "", 5, "rest:9999", 0},
 	} {
 		conn := &exchange.Conn{Listener: q.listener, Facts: handshake.Facts{PeerName: q.peer}}
-		up, status := g.RouteRPC(conn, q.method)
+		r, status := g.RouteRPC(conn, q.method)
 		got := ""
-		if up != nil {
-			got = up.(*takesCalls).name //nolint:forcetypeassert // the test's own
+		if r.Upstream != nil {
+			got = r.Upstream.(*takesCalls).name //nolint:forcetypeassert // the test's own
 		}
 		if got != q.want || status != q.status {
 			t.Errorf("%+v: %q %d", q, got, status)
@@ -99,12 +99,16 @@ func TestCallsAreRoutedByMethodListenerAndPeer(t *testing.T) {
 		t.Error("an upstream that stays as it was is made anew")
 	}
 	next := callTree(t)
-	next.Upstreams["users"].MaxIdle++
+	next.Upstreams["users"].Timeouts.FirstByte = time.Second
+	next.Upstreams["rest"].MaxIdle++
 	if err := g.Swap(next); err != nil {
 		t.Fatal(err)
 	}
 	if retired != 1 {
-		t.Errorf("%d upstreams retired, want the one that changed", retired)
+		t.Errorf("%d upstreams retired, want the one whose connections changed", retired)
+	}
+	if after, _ := g.RouteRPC(&exchange.Conn{Listener: "rpc"}, 3); after.Upstream != before.Upstream || after.Timeouts.FirstByte != time.Second {
+		t.Errorf("after a change of its timeouts the upstream's route is %+v", after)
 	}
 	if err := g.Close(context.Background()); err != nil || retired != 4 {
 		t.Errorf("%v; %d retired", err, retired)

@@ -12,16 +12,23 @@ import (
 // the clear for loopback and tests.
 type RPCEndpoint struct{ Scheme, Address string }
 
-// NewRPCUpstream makes the upstream of endpoints that take calls, frameBytes being
-// the most bytes of one frame, or 0. The error wraps ErrScheme where no transport
-// speaks a scheme. Its Close ends the connections.
-func NewRPCUpstream(endpoints []RPCEndpoint, s DialSettings, frameBytes int) (*zaprpc.Upstream, error) {
+// RPCSettings are those of an upstream that takes calls.
+type RPCSettings struct {
+	DialSettings
+	zaprpc.UpstreamSettings
+	// FrameBytes is the most bytes of one frame; 0 is zaprpc.DefaultFrameBytes.
+	FrameBytes int
+}
+
+// NewRPCUpstream makes the upstream of endpoints that take calls. The error wraps
+// ErrScheme where no transport speaks a scheme. Its Close ends the connections.
+func NewRPCUpstream(endpoints []RPCEndpoint, s RPCSettings) (*zaprpc.Upstream, error) {
 	dials := make([]zaprpc.Dial, len(endpoints))
 	for i, e := range endpoints {
-		d := &dialer{network: "tcp", address: e.Address, settings: s}
+		d := &dialer{network: "tcp", address: e.Address, settings: s.DialSettings}
 		switch {
 		case e.Scheme == "zap-rpc+quic" && s.TLS != nil:
-			dials[i] = dialQUICCalls(e, s, frameBytes)
+			dials[i] = dialQUICCalls(e, &s)
 			continue
 		case e.Scheme == "zap-rpc":
 		case e.Scheme == "zap-rpc+tls" && s.TLS != nil:
@@ -38,20 +45,20 @@ func NewRPCUpstream(endpoints []RPCEndpoint, s DialSettings, frameBytes int) (*z
 				return nil, err
 			}
 			info.Protocol, info.ClientText = exchange.ZAP, e.Scheme+"://"+e.Address
-			return zaprpc.NewClientConn(st, info, frameBytes, release), nil
+			return zaprpc.NewClientConn(st, info, s.FrameBytes, release), nil
 		}
 	}
-	return zaprpc.NewUpstream(dials...), nil
+	return zaprpc.NewUpstream(s.UpstreamSettings, dials...), nil
 }
 
-func dialQUICCalls(e RPCEndpoint, s DialSettings, frameBytes int) zaprpc.Dial {
-	d := newQUICDialer(e.Address, zaprpc.ALPN, s)
+func dialQUICCalls(e RPCEndpoint, s *RPCSettings) zaprpc.Dial {
+	d := newQUICDialer(e.Address, zaprpc.ALPN, s.DialSettings)
 	return func(ctx context.Context, release func(*zaprpc.ClientConn, bool)) (*zaprpc.ClientConn, error) {
 		qc, info, err := d.connect(ctx)
 		if err != nil {
 			return nil, err
 		}
 		info.Protocol, info.ClientText = exchange.ZAP, e.Scheme+"://"+e.Address
-		return zaprpc.NewQUICClientConn(qc, info, frameBytes, release), nil
+		return zaprpc.NewQUICClientConn(qc, info, s.FrameBytes, release), nil
 	}
 }

@@ -1,12 +1,14 @@
 package transports
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,11 +76,20 @@ func quicConfig(s *Settings) *quic.Config {
 		MaxStreamReceiveWindow:         q.StreamWindow,
 		InitialConnectionReceiveWindow: smaller(initialWindow, q.ConnectionWindow),
 		MaxConnectionReceiveWindow:     q.ConnectionWindow,
-		MaxIncomingStreams:             int64(s.Streams),
+		MaxIncomingStreams:             incomingStreams(s),
 		MaxIncomingUniStreams:          uniStreams,
 		RequireStreamCreditRelease:     true, // a stream counts until its handler has ended
 		Allow0RTT:                      q.EarlyData,
 	}
+}
+
+// incomingStreams is how many streams a client may have open: a call of RPC is one,
+// too, and on a port that it shares with others as dear as theirs.
+func incomingStreams(s *Settings) int64 {
+	if len(QUICALPN(s.Protocols)) > 1 || !slices.Contains(s.Protocols, ZAPRPC) {
+		return int64(s.Streams)
+	}
+	return int64(cmp.Or(s.RPCCalls, zaprpc.DefaultCalls))
 }
 
 func smaller(n, limit uint64) uint64 {

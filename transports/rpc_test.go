@@ -21,8 +21,8 @@ type toOne struct {
 	records chan exchange.RPCRecord
 }
 
-func (r toOne) RouteRPC(*exchange.Conn, uint32) (exchange.RPCUpstream, uint32) {
-	return r.up, 404
+func (r toOne) RouteRPC(*exchange.Conn, uint32) (exchange.RPCRoute, uint32) {
+	return exchange.RPCRoute{Upstream: r.up}, 404
 }
 
 func (r toOne) RPCDone(d *exchange.RPCRecord) { r.records <- *d }
@@ -38,7 +38,7 @@ func TestCallsCrossTwoGatewaysOverTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	up, err := NewRPCUpstream([]RPCEndpoint{{"zap-rpc+tls", last.Addr().String()}}, DialSettings{TLS: client, Watch: w}, 0)
+	up, err := NewRPCUpstream([]RPCEndpoint{{"zap-rpc+tls", last.Addr().String()}}, RPCSettings{DialSettings: DialSettings{TLS: client, Watch: w}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,13 +75,13 @@ func TestCallsCrossTwoGatewaysOverTLS(t *testing.T) {
 }
 
 func TestRPCEndpointsAreChecked(t *testing.T) {
-	if _, err := NewRPCUpstream([]RPCEndpoint{{"zap-rpc+tls", "a:1"}}, DialSettings{}, 0); err == nil {
+	if _, err := NewRPCUpstream([]RPCEndpoint{{"zap-rpc+tls", "a:1"}}, RPCSettings{}); err == nil {
 		t.Error("without TLS settings")
 	}
-	if _, err := NewRPCUpstream([]RPCEndpoint{{"http", "a:1"}}, DialSettings{}, 0); !errors.Is(err, ErrScheme) {
+	if _, err := NewRPCUpstream([]RPCEndpoint{{"http", "a:1"}}, RPCSettings{}); !errors.Is(err, ErrScheme) {
 		t.Error(err)
 	}
-	up, err := NewRPCUpstream([]RPCEndpoint{{"zap-rpc", "127.0.0.1:1"}}, DialSettings{}, 0)
+	up, err := NewRPCUpstream([]RPCEndpoint{{"zap-rpc", "127.0.0.1:1"}}, RPCSettings{})
 	if err != nil {
 		t.Fatal(err)
 	}

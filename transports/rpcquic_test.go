@@ -78,8 +78,8 @@ func TestCallsAndStreamsCrossQUIC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dial := DialSettings{TLS: client, Watch: w}
-	last, err := NewRPCUpstream([]RPCEndpoint{{"zap-rpc", callService(t)}}, dial, 0)
+	dial := RPCSettings{DialSettings: DialSettings{TLS: client, Watch: w}}
+	last, err := NewRPCUpstream([]RPCEndpoint{{"zap-rpc", callService(t)}}, dial)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestCallsAndStreamsCrossQUIC(t *testing.T) {
 		Protocols: []string{ZAPRPC}, TLS: serverTLS(t, ZAPRPC), RPC: toOne{up: last, records: records},
 		QUIC: &QUICSettings{TLS: serverTLS(t, ZAPRPC), RetryAbove: 1000},
 	})
-	over, err := NewRPCUpstream([]RPCEndpoint{{"zap-rpc+quic", far.Addr().String()}}, dial, 0)
+	over, err := NewRPCUpstream([]RPCEndpoint{{"zap-rpc+quic", far.Addr().String()}}, dial)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,17 +113,19 @@ type listenerFacts struct {
 	PQ         config.PQ         `json:"pq,omitempty"`
 	MinVersion config.TLSVersion `json:"min_version,omitempty"`
 	Groups     []config.Group    `json:"groups,omitempty"`
+	Calls      *callLimits       `json:"calls,omitempty"`
 }
 
 // routeFacts is a route under one of its hosts, in the order in which they win.
 type routeFacts struct {
-	Rank       int    `json:"rank"`
-	Index      int    `json:"index"`
-	Name       string `json:"name"`
-	Host       string `json:"host,omitempty"`
-	Path       string `json:"path,omitempty"`
-	Conditions string `json:"conditions,omitempty"`
-	Action     string `json:"action"`
+	Rank       int           `json:"rank"`
+	Index      int           `json:"index"`
+	Name       string        `json:"name"`
+	Host       string        `json:"host,omitempty"`
+	Path       string        `json:"path,omitempty"`
+	Conditions string        `json:"conditions,omitempty"`
+	Action     string        `json:"action"`
+	Calls      *callTimeouts `json:"calls,omitempty"`
 }
 
 // outcome is what becomes of the request at one listener.
@@ -152,7 +154,7 @@ func (f *explainFlags) explain(t *config.Tree, asked bool) (*explanation, error)
 	for i, r := range t.Rules() {
 		e.Routes = append(e.Routes, routeFacts{
 			Rank: i + 1, Index: r.Index, Name: r.Route.Name, Host: r.Host, Path: r.Route.Match.Path,
-			Conditions: conditions(&r.Route.Match), Action: r.Route.Action(),
+			Conditions: conditions(&r.Route.Match), Action: r.Route.Action(), Calls: callTimeoutsOf(t, r.Route),
 		})
 	}
 	if !asked {
@@ -203,7 +205,7 @@ func (o *outcome) sameAs(other *outcome) bool {
 }
 
 func factsOf(t *config.Tree, l *config.Listener) listenerFacts {
-	facts := listenerFacts{Name: l.Name, Address: l.Address.String(), Protocols: l.Protocols, TLS: l.TLS}
+	facts := listenerFacts{Name: l.Name, Address: l.Address.String(), Protocols: l.Protocols, TLS: l.TLS, Calls: callLimitsOf(t, l)}
 	if s := t.TLSFor(l); s != nil {
 		facts.PQ, facts.MinVersion, facts.Groups = s.PQ, s.MinVersion, s.EffectiveGroups()
 	}
@@ -235,6 +237,11 @@ func (e *explanation) print(w io.Writer) error {
 	fmt.Fprintln(table, "LISTENER\tADDRESS\tPROTOCOLS\tTLS\tPQ\tGROUPS")
 	for _, l := range e.Listeners {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, l.Address, joinWords(l.Protocols), orDash(l.TLS), orDash(string(l.PQ)), orDash(joinWords(l.Groups)))
+	}
+	for _, l := range e.Listeners {
+		if l.Calls != nil {
+			fmt.Fprintf(table, "\n%s: %s.\n", l.Name, l.Calls)
+		}
 	}
 	if len(e.Requests) == 0 {
 		e.printRoutes(table)
@@ -277,6 +284,9 @@ func (e *explanation) printOutcome(w io.Writer, o *outcome) {
 	default:
 		r := e.Routes[o.Winner-1]
 		fmt.Fprintf(w, "\nAt %s the route %s gets it: %s.\n", o.Listener, r.Name, r.Action)
+		if r.Calls != nil {
+			fmt.Fprintf(w, "Of a call %s.\n", r.Calls)
+		}
 	}
 	fmt.Fprintln(w, "RANK\tHOST\tPATH\tCONDITIONS\tACTION\tVERDICT")
 	for i, v := range o.Verdicts {

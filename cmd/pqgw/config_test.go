@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hanzoai/pqgw/config"
 )
@@ -147,5 +148,33 @@ routes: [{to: trace}, {match: {path: /admin/*}, respond: {status: 403}}]
 		if _, stdout, stderr := runPQGW("config", "explain", file, "--path", path); !strings.Contains(stdout, want) {
 			t.Errorf("%s is explained as\n%s%s", path, stdout, stderr)
 		}
+	}
+}
+
+func TestExplainTellsTheLimitsOnCalls(t *testing.T) {
+	file := configFixture(t, `
+version: 1
+tls: {own: {certificates: {dev: {}}}}
+listeners: [{name: rpc, address: ":9999", protocols: [zap-rpc], tls: own, limits: {calls: 9}}]
+routes: [{name: one, match: {rpc_method: 1}, to: users, timeouts: {first_byte: 2s}}]
+upstreams: {users: {endpoints: "zap-rpc+tls://127.0.0.1:9"}}
+`)
+	_, stdout, stderr := runPQGW("config", "explain", file, "--rpc-method", "1")
+	for _, want := range []string{
+		"rpc: up to 9 calls in flight on a connection, frames up to 4MiB.",
+		"At rpc the route one gets it: to users.",
+		"Of a call an answer may take 2s, a stream may stand still for 1h0m0s.",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s%s", want, stdout, stderr)
+		}
+	}
+	_, stdout, _ = runPQGW("config", "explain", file, "--output", "json")
+	var e explanation
+	if err := json.Unmarshal([]byte(stdout), &e); err != nil {
+		t.Fatal(err)
+	}
+	if *e.Listeners[0].Calls != (callLimits{9, 4 << 20}) || *e.Routes[0].Calls != (callTimeouts{duration(2 * time.Second), duration(time.Hour)}) {
+		t.Error(stdout)
 	}
 }

@@ -169,7 +169,7 @@ func multiplexes(c exchange.ClientConn) bool {
 // refused notes a dial that failed and tells who waited for it: the first,
 // where each has a dial of their own; all, where one was to serve all.
 func (e *Endpoint) refused(err error, number uint64) {
-	failure := &DialError{Endpoint: e.URL, Reason: dialReason(err), Err: err}
+	failure := &DialError{Endpoint: e.URL, Reason: DialReason(err), Err: err}
 	e.Series.Failed(failure.Reason)
 	if !e.killed {
 		e.health.failed(time.Now())

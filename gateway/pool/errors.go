@@ -35,7 +35,9 @@ func (e *DialError) Error() string { return "connect to " + e.Endpoint + ": " + 
 // Unwrap gives the cause.
 func (e *DialError) Unwrap() error { return e.Err }
 
-func dialReason(err error) string {
+// DialReason is the kind of failure for which a connection could not be made; see
+// DialError.
+func DialReason(err error) string {
 	var refused *handshake.RefusedError
 	var dns *net.DNSError
 	switch {

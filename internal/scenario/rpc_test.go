@@ -16,7 +16,11 @@ import (
 	"github.com/hanzoai/pqgw/zapcodec"
 )
 
-// rpcService answers each call with its own name and the payload, until the test ends.
+// never is the method that rpcService leaves without an answer.
+const never = 77
+
+// rpcService answers each call but never with its own name and the payload, until
+// the test ends.
 func rpcService(t *testing.T, name string, cfg *tls.Config) string {
 	t.Helper()
 	ln, err := tls.Listen("tcp", "127.0.0.1:0", cfg)
@@ -38,6 +42,9 @@ func rpcService(t *testing.T, name string, cfg *tls.Config) string {
 					if err != nil || zapcodec.ParseRPCRequest(f.Bytes, &q) != nil {
 						return
 					}
+					if q.Method == never {
+						continue
+					}
 					p := zapcodec.RPCResponse{Status: zapcodec.RPCOK, Promise: q.Promise, Body: []byte(name + ":" + string(q.Payload))}
 					out, _ := zapcodec.FramingRPC.AppendPrefix(nil, zapcodec.DirectionResponse, p.Size())
 					if out, err = zapcodec.AppendRPCResponse(out, &p); err != nil {
@@ -51,6 +58,57 @@ func rpcService(t *testing.T, name string, cfg *tls.Config) string {
 		}
 	}()
 	return ln.Addr().String()
+}
+
+// rpcCaller is a public peer: it agrees on no ALPN.
+type rpcCaller struct {
+	t testing.TB
+	*tls.Conn
+	r *bufio.Reader
+}
+
+func callRPC(t testing.TB, addr string) *rpcCaller {
+	t.Helper()
+	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, CurvePreferences: []tls.CurveID{tls.X25519MLKEM768}}) //nolint:gosec // the promise is another
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(Patience))
+	return &rpcCaller{t, c, bufio.NewReader(c)}
+}
+
+func (c *rpcCaller) send(method, promise uint32, payload string) {
+	c.t.Helper()
+	q := zapcodec.RPCRequest{Method: method, Promise: promise, Payload: []byte(payload)}
+	b, err := zapcodec.FramingRPC.AppendPrefix(nil, zapcodec.DirectionRequest, q.Size())
+	if err == nil {
+		b, err = zapcodec.AppendRPCRequest(b, &q)
+	}
+	if err == nil {
+		_, err = c.Write(b)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// answer waits for the next answer, whichever call it is to.
+func (c *rpcCaller) answer() (promise uint32, text string, err error) {
+	f, err := zapcodec.FramingRPC.Read(c.r, nil, 0)
+	var p zapcodec.RPCResponse
+	if err == nil {
+		err = zapcodec.ParseRPCResponse(f.Bytes, &p)
+	}
+	return p.Promise, fmt.Sprintf("%d %s", p.Status, p.Body), err
+}
+
+// expect waits for an answer that begins so.
+func (c *rpcCaller) expect(promise uint32, text string) {
+	c.t.Helper()
+	if to, got, err := c.answer(); err != nil || to != promise || !strings.HasPrefix(got, text) {
+		c.t.Fatalf("promise %d: %q, error %v; want promise %d: %q", to, got, err, promise, text)
+	}
 }
 
 func TestCallsReachTheServiceOfTheirMethod(t *testing.T) {
@@ -77,41 +135,20 @@ upstreams:
   ledger: {endpoints: "zap-rpc+tls://%[5]s", tls: mesh}
 `, shortDir(t), dir, addr, users, ledger))
 
-	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, CurvePreferences: []tls.CurveID{tls.X25519MLKEM768}}) //nolint:gosec // the promise is another
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	c := callRPC(t, addr)
 	want := map[uint32]string{70: "200 users:a", 71: "200 ledger:b", 5: "200 users:c", 6: "404 "}
-	for _, q := range []zapcodec.RPCRequest{
-		{Method: 1, Promise: 70, Payload: []byte("a")},
-		{Method: 2, Promise: 71, Payload: []byte("b")},
-		{Method: 1, Promise: 5, Payload: []byte("c")},
-		{Method: 9, Promise: 6, Payload: []byte("d")},
-	} {
-		b, err := zapcodec.FramingRPC.AppendPrefix(nil, zapcodec.DirectionRequest, q.Size())
-		if err == nil {
-			b, err = zapcodec.AppendRPCRequest(b, &q)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = c.Write(b)
-	}
-	r := bufio.NewReader(c)
+	c.send(1, 70, "a")
+	c.send(2, 71, "b")
+	c.send(1, 5, "c")
+	c.send(9, 6, "d")
 	for len(want) > 0 {
-		f, err := zapcodec.FramingRPC.Read(r, nil, 0)
-		var p zapcodec.RPCResponse
-		if err == nil {
-			err = zapcodec.ParseRPCResponse(f.Bytes, &p)
-		}
+		promise, got, err := c.answer()
 		if err != nil {
 			t.Fatalf("%v; still to come: %v\n%s", err, want, g.Stderr.String())
 		}
-		if got := fmt.Sprintf("%d %s", p.Status, p.Body); !strings.HasPrefix(got, want[p.Promise]) {
-			t.Errorf("promise %d: %q, want %q", p.Promise, got, want[p.Promise])
+		if want[promise] == "" || !strings.HasPrefix(got, want[promise]) {
+			t.Errorf("promise %d: %q, want %q", promise, got, want[promise])
 		}
-		delete(want, p.Promise)
+		delete(want, promise)
 	}
 }

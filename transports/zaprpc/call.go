@@ -20,7 +20,9 @@ type call struct {
 	method     uint32
 	stream     bool
 	ours, peer bool // on a stream: the caller, the upstream has ended
+	timeouts   exchange.Timeouts
 	start      time.Time
+	moved      time.Time // on a stream: when its last bytes came, either way
 	in, out    int64
 }
 
@@ -30,7 +32,7 @@ const answeredKept = 256
 
 // register gives the call its number on the lane, and f the upstream's numbers; where
 // it cannot be made, a status and why.
-func (c *Conn) register(f *exchange.RPCFrame, l *lane, start time.Time) (k *call, status uint32, why string) {
+func (c *Conn) register(f *exchange.RPCFrame, l *lane, t exchange.Timeouts, start time.Time) (k *call, status uint32, why string) {
 	most := c.o.Calls
 	if most <= 0 {
 		most = DefaultCalls
@@ -60,8 +62,12 @@ func (c *Conn) register(f *exchange.RPCFrame, l *lane, start time.Time) (k *call
 	for l.calls[id] != nil {
 		id = l.conn.NextPromise()
 	}
-	k = &call{place: place{l, id}, promise: f.Promise, method: f.Method, stream: f.Kind == exchange.RPCOpen, start: start, in: int64(len(f.Payload))}
+	k = &call{
+		place: place{l, id}, promise: f.Promise, method: f.Method, stream: f.Kind == exchange.RPCOpen,
+		timeouts: t, start: start, moved: start, in: int64(len(f.Payload)),
+	}
 	c.calls[f.Promise], l.calls[id] = k, k
+	c.arm(k.due())
 	f.Promise, f.Target = id, target
 	return k, 0, ""
 }

@@ -1,8 +1,8 @@
 package zaprpc
 
 import (
-	"context"
 	"errors"
+	"time"
 
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/zapcodec"
@@ -10,10 +10,13 @@ import (
 
 // lane is the connection to one upstream.
 type lane struct {
-	c     *Conn
-	conn  exchange.RPCConn
-	calls map[uint32]*call // by the promise there; under the connection's lock
-	dead  bool             // the connection has ended; under the lock too
+	c    *Conn
+	conn exchange.RPCConn
+
+	// Under the client connection's lock:
+	calls map[uint32]*call // by the promise there
+	dead  bool             // the connection has ended
+	late  bool             // an answer may still come that nobody waits for
 }
 
 // lane is the connection to u, a new one where there is none.
@@ -24,13 +27,7 @@ func (c *Conn) lane(u exchange.RPCUpstream) (*lane, error) {
 	if l != nil {
 		return l, nil
 	}
-	limit := c.o.DialTimeout
-	if limit == 0 {
-		limit = defaultDialTime
-	}
-	ctx, stop := context.WithTimeout(context.Background(), limit)
-	defer stop()
-	conn, err := u.Lease(ctx)
+	conn, err := u.Lease(c.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +54,9 @@ func (l *lane) receive(f *exchange.RPCFrame) {
 		return
 	}
 	k.out += int64(len(f.Payload))
+	if k.stream {
+		k.moved = time.Now()
+	}
 	ended := l.ends(k, f)
 	if ended {
 		c.forget(k)

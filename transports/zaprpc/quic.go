@@ -206,6 +206,19 @@ func (p *quicPort) send(f *exchange.RPCFrame) error {
 	return errKind
 }
 
+// abandon resets the call's stream.
+func (p *quicPort) abandon(promise uint32, _ bool) {
+	p.mu.Lock()
+	c := p.streams[promise]
+	p.mu.Unlock()
+	if c == nil {
+		return
+	}
+	c.reset(codeNone)
+	c.ended(false)
+	c.ended(true)
+}
+
 // open makes a call on a stream of its own.
 func (p *quicPort) open(f *exchange.RPCFrame) error {
 	s, err := p.qc.OpenStreamSync(p.qc.Context())

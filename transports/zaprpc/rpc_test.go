@@ -42,6 +42,7 @@ type service struct {
 	conns map[net.Conn]bool
 	seen  int // connections in all
 	ids   []uint32
+	ends  int // of streams, by the caller
 }
 
 func newService(t testing.TB) *service {
@@ -84,6 +85,9 @@ func (s *service) serve(nc net.Conn) {
 	for w.read(&f) == nil {
 		s.mu.Lock()
 		s.ids = append(s.ids, f.Promise)
+		if f.Kind == exchange.RPCEnd {
+			s.ends++
+		}
 		s.mu.Unlock()
 		answer := exchange.RPCFrame{Kind: exchange.RPCResponse, Promise: f.Promise, Status: 200}
 		switch {
@@ -125,26 +129,38 @@ func (s *service) dial(ctx context.Context, release func(*ClientConn, bool)) (*C
 	return NewClientConn(&stream.Stream{Sock: stream.NewSocket(nc, false, nil)}, &exchange.Conn{ClientText: "service"}, 0, release), nil
 }
 
+var settings = UpstreamSettings{MaxIdle: 16}
+
 // router sends calls to two upstreams.
 type router struct {
 	one, two *Upstream
+	timeouts exchange.Timeouts
 	mu       sync.Mutex
 	records  []exchange.RPCRecord
 }
 
-func (r *router) RouteRPC(_ *exchange.Conn, method uint32) (exchange.RPCUpstream, uint32) {
+func (r *router) RouteRPC(_ *exchange.Conn, method uint32) (exchange.RPCRoute, uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch method {
 	case nowhere:
-		return nil, 404
+		return exchange.RPCRoute{}, 404
 	case elsewhere:
-		return r.two, 0
+		return exchange.RPCRoute{Upstream: r.two, Timeouts: r.timeouts}, 0
 	}
-	return r.one, 0
+	return exchange.RPCRoute{Upstream: r.one, Timeouts: r.timeouts}, 0
 }
 
 func (r *router) RPCDone(d *exchange.RPCRecord) {
 	r.mu.Lock()
 	r.records = append(r.records, *d)
+	r.mu.Unlock()
+}
+
+// give puts timeouts in force for the calls to come.
+func (r *router) give(t exchange.Timeouts) {
+	r.mu.Lock()
+	r.timeouts = t
 	r.mu.Unlock()
 }
 
@@ -164,7 +180,7 @@ func newRelay(t testing.TB, one, two *service, change func(*Options)) *relay {
 		t.Fatal(err)
 	}
 	w := deadline.New()
-	r := &relay{ln: ln, router: &router{one: NewUpstream(one.dial), two: NewUpstream(two.dial)}, conns: map[*Conn]bool{}}
+	r := &relay{ln: ln, router: &router{one: NewUpstream(settings, one.dial), two: NewUpstream(settings, two.dial)}, conns: map[*Conn]bool{}}
 	o := &Options{Router: r.router, Watch: w, IdleTimeout: time.Minute, StreamIdle: time.Minute}
 	if change != nil {
 		change(o)
@@ -497,7 +513,7 @@ func TestManyCallersAtOnce(t *testing.T) {
 // what it answers are sound frames.
 func FuzzConn(f *testing.F) {
 	one := newService(f)
-	up := NewUpstream(one.dial)
+	up := NewUpstream(settings, one.dial)
 	w := deadline.New()
 	f.Cleanup(func() {
 		up.Close()

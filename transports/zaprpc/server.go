@@ -1,6 +1,7 @@
 package zaprpc
 
 import (
+	"context"
 	"errors"
 	"io"
 	"sync"
@@ -28,15 +29,10 @@ type Options struct {
 	IdleTimeout time.Duration
 	// StreamIdle closes one whose calls and streams stand still, both ways.
 	StreamIdle time.Duration
-	// DialTimeout bounds the wait for a connection to an upstream; 0 is 10
-	// seconds.
-	DialTimeout time.Duration
 }
 
 // DefaultCalls is how many calls may be in flight on one connection.
 const DefaultCalls = 256
-
-const defaultDialTime = 10 * time.Second
 
 // Conn is the server's side of one connection. Serve runs it; Shutdown and Close
 // may be called from elsewhere.
@@ -45,6 +41,9 @@ type Conn struct {
 	w     port
 	info  *exchange.Conn
 	entry deadline.Entry
+	ctx   context.Context //nolint:containedctx // Close ends it: nobody waits for an upstream any more
+	stop  context.CancelFunc
+	work  sync.WaitGroup // the clock's goroutine
 
 	mu       sync.Mutex
 	lanes    map[exchange.RPCUpstream]*lane
@@ -53,6 +52,8 @@ type Conn struct {
 	order    []uint32         // of answered, oldest first, as a ring
 	oldest   int
 	over     bool
+	clock    *time.Timer // nil until a call has a timeout
+	rings    time.Time   // when it calls expire; zero where it does not
 
 	draining atomic.Bool
 }
@@ -67,6 +68,7 @@ func newConn(w port, info *exchange.Conn, o *Options) *Conn {
 		o: o, w: w, info: info, lanes: map[exchange.RPCUpstream]*lane{},
 		calls: map[uint32]*call{}, answered: map[uint32]place{},
 	}
+	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.entry = deadline.Entry{Expire: c.w.wake, FD: -1} // the reader finds out itself that the peer is gone
 	return c
 }
@@ -87,7 +89,10 @@ func (c *Conn) Shutdown() {
 const graceWhileDraining = time.Second
 
 // Close cuts the connection.
-func (c *Conn) Close() { c.w.cut() }
+func (c *Conn) Close() {
+	c.stop()
+	c.w.cut()
+}
 
 // Serve forwards calls until the connection ends, and closes it. An end in good
 // order, between frames, is no error.
@@ -109,6 +114,8 @@ func (c *Conn) Serve() error {
 	c.end()
 	c.o.Watch.Remove(&c.entry)
 	c.w.close()
+	c.stop()
+	c.work.Wait()
 	if errors.Is(err, io.EOF) || c.draining.Load() || c.entry.Expired() {
 		return nil
 	}
@@ -135,17 +142,17 @@ func (c *Conn) refuse(promise, status uint32, why string) error {
 func (c *Conn) begin(f *exchange.RPCFrame) error {
 	start := time.Now()
 	promise := f.Promise
-	u, status := c.o.Router.RouteRPC(c.info, f.Method)
-	if u == nil {
+	r, status := c.o.Router.RouteRPC(c.info, f.Method)
+	if r.Upstream == nil {
 		c.o.Router.RPCDone(&exchange.RPCRecord{Conn: c.info, Method: f.Method, Stream: f.Kind == exchange.RPCOpen, Status: status, Start: start, In: int64(len(f.Payload))})
 		return c.refuse(promise, status, "no upstream takes this method")
 	}
-	l, err := c.lane(u)
+	l, err := c.lane(r.Upstream)
 	if err != nil {
 		c.o.Router.RPCDone(&exchange.RPCRecord{Conn: c.info, Method: f.Method, Stream: f.Kind == exchange.RPCOpen, Status: zapcodec.RPCError, Start: start, In: int64(len(f.Payload)), Err: err})
 		return c.refuse(promise, zapcodec.RPCError, "the service could not be reached")
 	}
-	k, status, why := c.register(f, l, start)
+	k, status, why := c.register(f, l, r.Timeouts, start)
 	if k == nil {
 		c.o.Router.RPCDone(&exchange.RPCRecord{Conn: c.info, Method: f.Method, Stream: f.Kind == exchange.RPCOpen, Status: status, Start: start, In: int64(len(f.Payload)), Upstream: l.conn.Info()})
 		return c.refuse(promise, status, why)
@@ -171,6 +178,7 @@ func (c *Conn) forward(f *exchange.RPCFrame) error {
 		return &MalformedError{Err: errors.New("bytes on a stream after its end")}
 	}
 	k.in += int64(len(f.Payload))
+	k.moved = time.Now()
 	id := k.id
 	ended := false
 	if f.Kind == exchange.RPCEnd {
@@ -213,18 +221,20 @@ func (c *Conn) record(k *call, status uint32, err error) {
 	})
 }
 
-// end gives the lanes back: one with calls in flight cannot serve another, since their
-// answers are still to come.
+// end gives the lanes back: one where answers are still to come cannot serve another.
 func (c *Conn) end() {
 	c.mu.Lock()
 	c.over = true
+	if c.clock != nil {
+		c.clock.Stop()
+	}
 	var calls []*call
 	for _, k := range c.calls {
 		calls = append(calls, k)
 	}
 	lanes := make(map[*lane]bool, len(c.lanes))
 	for _, l := range c.lanes {
-		lanes[l] = len(l.calls) == 0
+		lanes[l] = len(l.calls) == 0 && !l.late
 	}
 	c.mu.Unlock()
 	for l, reusable := range lanes {

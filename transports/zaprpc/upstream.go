@@ -3,6 +3,7 @@ package zaprpc
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +21,7 @@ type ClientConn struct {
 	release func(c *ClientConn, reusable bool)
 	done    chan struct{} // the reader has ended
 	closed  atomic.Bool
-	since   time.Time // idle since
+	kept    *time.Timer // ends it where it is idle for too long; under the upstream's lock
 
 	mu      sync.Mutex
 	receive func(f *exchange.RPCFrame)
@@ -99,6 +100,9 @@ func (c *ClientConn) Send(f *exchange.RPCFrame) error {
 	return nil
 }
 
+// Abandon implements exchange.RPCConn.
+func (c *ClientConn) Abandon(promise uint32, open bool) { c.w.abandon(promise, open) }
+
 // Info implements exchange.RPCConn.
 func (c *ClientConn) Info() *exchange.Conn { return c.info }
 
@@ -133,6 +137,7 @@ func (c *ClientConn) Close() { c.closeSocket() }
 // exchange.RPCUpstream. Make it with NewUpstream; Close ends it.
 type Upstream struct {
 	dials []Dial
+	s     UpstreamSettings
 	next  atomic.Uint32
 
 	mu     sync.Mutex
@@ -144,16 +149,19 @@ type Upstream struct {
 // Dial connects to one endpoint.
 type Dial func(ctx context.Context, release func(c *ClientConn, reusable bool)) (*ClientConn, error)
 
-// idleKept is how many connections are kept for later to each endpoint, idleTime for
-// how long.
-const (
-	idleKept = 16
-	idleTime = 90 * time.Second
-)
+// UpstreamSettings are what the connections of an upstream have in common.
+type UpstreamSettings struct {
+	// Connect bounds the making of one connection, the handshake included; 0 does not.
+	Connect time.Duration
+	// MaxIdle is how many connections that nobody leases are kept to each endpoint.
+	MaxIdle int
+	// Idle is for how long they are kept; 0 for ever.
+	Idle time.Duration
+}
 
 // NewUpstream makes an upstream of its endpoints' dialers; there is at least one.
-func NewUpstream(endpoints ...Dial) *Upstream {
-	return &Upstream{dials: endpoints, idle: make([][]*ClientConn, len(endpoints)), live: map[*ClientConn]struct{}{}}
+func NewUpstream(s UpstreamSettings, endpoints ...Dial) *Upstream {
+	return &Upstream{dials: endpoints, s: s, idle: make([][]*ClientConn, len(endpoints)), live: map[*ClientConn]struct{}{}}
 }
 
 // Lease implements exchange.RPCUpstream: an endpoint that cannot be reached is
@@ -167,7 +175,7 @@ func (u *Upstream) Lease(ctx context.Context) (exchange.RPCConn, error) {
 			return c, nil
 		}
 		var c *ClientConn
-		if c, err = u.dials[at](ctx, func(c *ClientConn, reusable bool) { u.release(at, c, reusable) }); err == nil {
+		if c, err = u.dial(ctx, at); err == nil {
 			return u.add(c)
 		}
 		if ctx.Err() != nil {
@@ -175,6 +183,15 @@ func (u *Upstream) Lease(ctx context.Context) (exchange.RPCConn, error) {
 		}
 	}
 	return nil, err
+}
+
+func (u *Upstream) dial(ctx context.Context, at int) (*ClientConn, error) {
+	if u.s.Connect > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, u.s.Connect)
+		defer stop()
+	}
+	return u.dials[at](ctx, func(c *ClientConn, reusable bool) { u.release(at, c, reusable) })
 }
 
 func (u *Upstream) add(c *ClientConn) (exchange.RPCConn, error) {
@@ -188,7 +205,7 @@ func (u *Upstream) add(c *ClientConn) (exchange.RPCConn, error) {
 	return c, nil
 }
 
-// kept takes a connection that has lain idle, not for long.
+// kept takes a connection that lies idle.
 func (u *Upstream) kept(at int) *ClientConn {
 	for {
 		u.mu.Lock()
@@ -199,8 +216,11 @@ func (u *Upstream) kept(at int) *ClientConn {
 		}
 		c := u.idle[at][n-1]
 		u.idle[at] = u.idle[at][:n-1]
+		if c.kept != nil {
+			c.kept.Stop()
+		}
 		u.mu.Unlock()
-		if c.Usable() && time.Since(c.since) < idleTime {
+		if c.Usable() {
 			return c
 		}
 		u.drop(c)
@@ -209,10 +229,12 @@ func (u *Upstream) kept(at int) *ClientConn {
 
 func (u *Upstream) release(at int, c *ClientConn, reusable bool) {
 	u.mu.Lock()
-	reusable = reusable && !u.closed && len(u.idle[at]) < idleKept
+	reusable = reusable && !u.closed && len(u.idle[at]) < u.s.MaxIdle
 	if reusable {
-		c.since = time.Now()
 		u.idle[at] = append(u.idle[at], c)
+		if u.s.Idle > 0 {
+			c.kept = time.AfterFunc(u.s.Idle, func() { u.expire(at, c) })
+		}
 	}
 	u.mu.Unlock()
 	if !reusable {
@@ -220,9 +242,25 @@ func (u *Upstream) release(at int, c *ClientConn, reusable bool) {
 	}
 }
 
+// expire closes a connection that is still idle after its time.
+func (u *Upstream) expire(at int, c *ClientConn) {
+	u.mu.Lock()
+	i := slices.Index(u.idle[at], c)
+	if i >= 0 {
+		u.idle[at] = slices.Delete(u.idle[at], i, i+1)
+	}
+	u.mu.Unlock()
+	if i >= 0 {
+		u.drop(c)
+	}
+}
+
 func (u *Upstream) drop(c *ClientConn) {
 	c.Close()
 	u.mu.Lock()
+	if c.kept != nil {
+		c.kept.Stop()
+	}
 	delete(u.live, c)
 	u.mu.Unlock()
 }
@@ -253,7 +291,7 @@ func (u *Upstream) Close() {
 	}
 	u.mu.Unlock()
 	for _, c := range all {
-		c.Close()
+		u.drop(c)
 		<-c.done
 	}
 }

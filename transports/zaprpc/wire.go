@@ -55,6 +55,8 @@ type port interface {
 	read(f *exchange.RPCFrame) error
 	// send writes a frame; any number of goroutines may.
 	send(f *exchange.RPCFrame) error
+	// abandon tells the peer that nobody waits for a call; see exchange.RPCConn.
+	abandon(promise uint32, open bool)
 	// wake ends the waits of both.
 	wake()
 	// grace ends read in a while, graceWhileDraining.
@@ -198,6 +200,13 @@ func (w *wire) flush() {
 		w.err = err
 	}
 	w.room.Broadcast()
+}
+
+// abandon ends our half of a stream. The wire has no way to take a call back.
+func (w *wire) abandon(promise uint32, open bool) {
+	if open {
+		_ = w.send(&exchange.RPCFrame{Kind: exchange.RPCEnd, Promise: promise})
+	}
 }
 
 // wake ends the waits of reading and writing.
