@@ -69,12 +69,21 @@ const (
 type auditLog struct {
 	store *Store
 
-	mu   sync.Mutex
-	file *os.File
-	head *os.File
-	size int64 // where the file ended after our last line
-	last position
+	closing  chan struct{} // closed first, so that nobody goes on waiting
+	patience time.Duration // for the flock
+
+	mu     sync.Mutex // taken before the store's, never after it
+	closed bool
+	file   *os.File
+	head   *os.File
+	size   int64 // where the file ended after our last line
+	last   position
 }
+
+// auditPatience bounds the wait for the line of another process, which takes
+// microseconds, and a flush of the disk where it announces a change: one that was
+// stopped in the middle must not hold up every handshake for good.
+const auditPatience = 10 * time.Second
 
 // position is the end of the chain.
 type position struct {
@@ -84,7 +93,7 @@ type position struct {
 }
 
 func openAudit(dir string, s *Store) (*auditLog, error) {
-	a := &auditLog{store: s, size: -1}
+	a := &auditLog{store: s, size: -1, closing: make(chan struct{}), patience: auditPatience}
 	var err error
 	a.file, err = os.OpenFile(filepath.Join(dir, auditFile), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
@@ -98,9 +107,13 @@ func openAudit(dir string, s *Store) (*auditLog, error) {
 	return a, nil
 }
 
+// close waits for the line that is being written. The caller must not hold the
+// store's lock, since that line needs it.
 func (a *auditLog) close() error {
+	close(a.closing)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.closed = true
 	return errors.Join(a.file.Close(), a.head.Close())
 }
 
@@ -124,7 +137,7 @@ func (a *auditLog) appendSeq(l Line) (uint64, error) {
 }
 
 func (a *auditLog) appendLocked(l Line) (uint64, error) {
-	unlock, err := lockOpen(a.file)
+	unlock, err := a.lock()
 	if err != nil {
 		return 0, err
 	}
@@ -153,6 +166,14 @@ func (a *auditLog) appendLocked(l Line) (uint64, error) {
 		return l.Seq, a.file.Sync()
 	}
 	return l.Seq, nil
+}
+
+// lock takes the turn of this process. Errors: ErrBusy, ErrClosed.
+func (a *auditLog) lock() (unlock func(), err error) {
+	if a.closed {
+		return nil, ErrClosed
+	}
+	return lockOpen(a.file, a.patience, a.closing)
 }
 
 // render completes l and returns its bytes.

@@ -33,6 +33,9 @@ var (
 	ErrKind = errors.New("entry is of another kind")
 	// ErrTooLarge means that a value is larger than MaxValue.
 	ErrTooLarge = errors.New("value is too large")
+	// ErrBusy means that another process has held a lock for too long: it may
+	// have been stopped.
+	ErrBusy = errors.New("another process does not give the lock back")
 	// ErrClosed means that a Secret, Signer or Store is used after Close.
 	ErrClosed = errors.New("used after close")
 )

@@ -52,10 +52,35 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// lockOpen takes the flock of an open file and waits for it.
-func lockOpen(f *os.File) (unlock func(), err error) {
-	if err := flock(f, unix.LOCK_EX); err != nil {
-		return nil, err
+// Pauses of lockOpen between looks grow from the time of one line of the audit.
+const (
+	firstPause = 50 * time.Microsecond
+	mostPause  = 2 * time.Millisecond
+)
+
+// lockOpen takes the flock of an open file. It waits for as long as patience, then
+// gives ErrBusy, or until ended is closed, then ErrClosed.
+func lockOpen(f *os.File, patience time.Duration, ended <-chan struct{}) (unlock func(), err error) {
+	var until time.Time
+	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+		err := flock(f, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { _ = flock(f, unix.LOCK_UN) }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, err
+		}
+		now := time.Now()
+		if until.IsZero() {
+			until = now.Add(patience)
+		}
+		if now.After(until) {
+			return nil, ErrBusy
+		}
+		select {
+		case <-ended:
+			return nil, ErrClosed
+		case <-time.After(pause):
+		}
 	}
-	return func() { _ = flock(f, unix.LOCK_UN) }, nil
 }

@@ -63,9 +63,10 @@ func (o Options) withDefaults() Options {
 // Store is an open store. It is safe for concurrent use, and many processes
 // may have the same folder open.
 type Store struct {
-	dir   string
-	opts  Options
-	audit *auditLog
+	dir     string
+	opts    Options
+	audit   *auditLog
+	closing sync.Once
 
 	mu       sync.RWMutex
 	header   *parsedHeader
@@ -239,14 +240,20 @@ func (s *Store) Recipients() []Recipient {
 	return append([]Recipient(nil), s.header.target...)
 }
 
-// Close zeroes the keys and closes the audit. Secrets that were handed out
+// Close zeroes the keys and closes the audit, once the line that is being written
+// is whole. What goes on using the store gets ErrClosed. Secrets that were handed out
 // stay open.
-func (s *Store) Close() error {
+func (s *Store) Close() (err error) {
+	s.closing.Do(func() { err = s.close() })
+	return err
+}
+
+func (s *Store) close() (err error) {
+	if s.audit != nil {
+		err = s.audit.close() // its line takes s.mu, so it comes first
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
 	s.closed = true
 	for _, k := range s.keys {
 		_ = k.Close()
@@ -256,10 +263,7 @@ func (s *Store) Close() error {
 		_ = k.entry.Close()
 		_ = k.audit.Close()
 	}
-	if s.audit == nil {
-		return nil
-	}
-	return s.audit.close()
+	return err
 }
 
 // lock takes the writer's lock and brings the header up to date.

@@ -8,10 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // newStore makes a store with a master file beside it.
@@ -327,6 +330,93 @@ func TestNothingIsUsedAfterClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err := s.Get(t.Context(), "a", "test")
+	wantErr(t, err, ErrClosed)
+}
+
+// within fails the test, with the stacks of all goroutines, when f takes too long.
+func within(t *testing.T, d time.Duration, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(d):
+		stacks := make([]byte, 1<<20)
+		t.Fatalf("still under way after %v:\n%s", d, stacks[:runtime.Stack(stacks, true)])
+	}
+}
+
+func TestCloseWhileKeysAreUsed(t *testing.T) {
+	first, master := newStore(t)
+	put(t, first, "a", "one")
+	for range 20 {
+		s, err := Open(first.Dir(), Options{Master: master})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var users sync.WaitGroup
+		used := make(chan struct{}, 4)
+		for range cap(used) {
+			users.Go(func() {
+				for told := false; ; told = true {
+					value, _, err := s.Get(context.Background(), "a", "test")
+					if err != nil {
+						if !errors.Is(err, ErrClosed) {
+							t.Errorf("a use that met the end: %v", err)
+						}
+						return
+					}
+					_ = value.Close()
+					if !told {
+						used <- struct{}{}
+					}
+				}
+			})
+		}
+		<-used
+		within(t, 20*time.Second, func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			users.Wait()
+		})
+	}
+	report, err := first.VerifyAudit(t.Context(), "")
+	if err != nil || len(report.Problems) > 0 || report.Torn > 0 {
+		t.Errorf("the audit afterwards: %+v, %v", report, err)
+	}
+}
+
+func TestAStoppedProcessHoldsUpNobodyForGood(t *testing.T) {
+	s, _ := newStore(t)
+	put(t, s, "a", "one")
+	stopped, err := os.Open(filepath.Join(s.Dir(), auditFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stopped.Close()
+	if err := flock(stopped, unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	s.audit.patience = 20 * time.Millisecond
+	_, _, err = s.Get(t.Context(), "a", "test")
+	wantErr(t, err, ErrBusy)
+
+	s.audit.patience = time.Hour
+	waits := make(chan error, 1)
+	go func() {
+		_, _, err := s.Get(context.Background(), "a", "test")
+		waits <- err
+	}()
+	within(t, 20*time.Second, func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		err = <-waits
+	})
 	wantErr(t, err, ErrClosed)
 }
 

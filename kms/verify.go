@@ -80,7 +80,7 @@ type snapshot struct {
 func (a *auditLog) snapshot() (snapshot, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	unlock, err := lockOpen(a.file)
+	unlock, err := a.lock()
 	if err != nil {
 		return snapshot{}, err
 	}
