@@ -3,6 +3,7 @@ package pqgw
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -14,6 +15,9 @@ import (
 )
 
 const (
+	// startPatience is how long a start or a reload waits for another writer of the
+	// store: as long as the rotation of a large one takes.
+	startPatience = time.Minute
 	// keepEvery bounds how long a change in the store goes unnoticed: two small
 	// files are looked at. What is timed is timed by the hour.
 	keepEvery = 5 * time.Second
@@ -53,6 +57,8 @@ func (s *Server) openRings(t *config.Tree) (*rings, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	defer cancel()
 	r := &rings{store: store, rotation: t.KMS.TicketRotation, public: t.KMS.ECHPublicName}
 	r.tickets.name = t.KMS.Tickets
 	for _, l := range t.Listeners {
@@ -60,16 +66,21 @@ func (s *Server) openRings(t *config.Tree) (*rings, error) {
 			r.ech.name = t.KMS.ECH
 		}
 	}
-	if err := r.rotate(); err != nil {
+	if _, err := r.read(ctx); err != nil && !errors.Is(err, kms.ErrNotFound) {
 		return nil, err
 	}
-	_, err = r.read()
+	misnamed := r.ech.name != "" && r.public != "" && r.public != r.ech.keys.PublicName
+	if misnamed || r.due(time.Now()) { // rotate refuses what is misnamed
+		if err := r.rotate(ctx); err != nil {
+			return nil, err
+		}
+	}
+	_, err = r.read(ctx)
 	return r, err
 }
 
-// rotate adds keys where the newest are old enough.
-func (r *rings) rotate() error {
-	ctx := context.Background()
+// rotate adds keys where the newest are old enough. It waits for other writers.
+func (r *rings) rotate(ctx context.Context) error {
 	if _, err := r.store.RotateTicketRootAfter(ctx, r.tickets.name, r.rotation); err != nil {
 		return fmt.Errorf("session-ticket roots: %w", err)
 	}
@@ -93,8 +104,7 @@ func (r *rings) due(now time.Time) bool {
 }
 
 // read reads the entries that have another version than before.
-func (r *rings) read() (changed bool, err error) {
-	ctx := context.Background()
+func (r *rings) read(ctx context.Context) (changed bool, err error) {
 	tickets, err := refresh(r.store, &r.tickets, func() (kms.TicketRing, error) {
 		return r.store.TicketRoots(ctx, r.tickets.name, "tls")
 	})
@@ -140,23 +150,25 @@ func (r *rings) echKeys(now time.Time) []tls.EncryptedClientHelloKey {
 // goroutine that close ends.
 type keeper struct {
 	s         *Server
-	stop      chan struct{}
+	ctx       context.Context // of what it waits for
+	stop      context.CancelFunc
 	done      sync.WaitGroup
 	described time.Time
 	failed    string // what was last told, so that it is told once
 	warned    map[string]time.Time
 }
 
-func (s *Server) startKeeper() {
-	s.keeper = &keeper{s: s, stop: make(chan struct{}), warned: map[string]time.Time{}}
-	s.keeper.done.Go(s.keeper.run)
+func newKeeper(s *Server) *keeper {
+	k := &keeper{s: s, warned: map[string]time.Time{}}
+	k.ctx, k.stop = context.WithCancel(context.Background())
+	return k
 }
 
+func (k *keeper) start() { k.done.Go(k.run) }
+
 func (k *keeper) close() {
-	if k != nil {
-		close(k.stop)
-		k.done.Wait()
-	}
+	k.stop()
+	k.done.Wait()
 }
 
 func (k *keeper) run() {
@@ -164,7 +176,7 @@ func (k *keeper) run() {
 	defer tick.Stop()
 	for {
 		select {
-		case <-k.stop:
+		case <-k.ctx.Done():
 			return
 		case now := <-tick.C:
 			k.keep(now)
@@ -202,12 +214,14 @@ func (k *keeper) renew(st *state, now time.Time) error {
 	if r == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(k.ctx, keepEvery)
+	defer cancel()
 	if r.due(now) {
-		if err := r.rotate(); err != nil {
+		if err := r.rotate(ctx); err != nil {
 			return err
 		}
 	}
-	changed, err := r.read()
+	changed, err := r.read(ctx)
 	if err != nil {
 		return err
 	}

@@ -115,6 +115,7 @@ func Start(o Options) (*Server, error) {
 	s.metrics = telemetry.NewMetrics(o.Build)
 	s.watch = deadline.New()
 	s.early = transports.NewEarlyGuard()
+	s.keeper = newKeeper(s)
 	if err := s.start(); err != nil {
 		s.abandon()
 		return nil, err
@@ -153,7 +154,7 @@ func (s *Server) start() error {
 	}
 	s.startACME(st)
 	s.announce(st)
-	s.startKeeper()
+	s.keeper.start()
 	return nil
 }
 
@@ -259,6 +260,7 @@ func (s *Server) Drain() error {
 
 func (s *Server) drain() error {
 	s.ready.Store(false)
+	s.keeper.stop() // it may hold mu while it waits for another writer of the store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.state.Load()

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -65,7 +64,7 @@ func serve(cmd *cobra.Command, load func() (*pqgw.Loaded, error), started func(*
 		return err
 	}
 	stores.Logger = reading.Logger
-	defer closeStores()
+	defer stores.Close()
 	logger, err := loggerOf(cmd.ErrOrStderr(), load)
 	if err != nil {
 		return err
@@ -87,22 +86,6 @@ func serve(cmd *cobra.Command, load func() (*pqgw.Loaded, error), started func(*
 		started(s)
 	}
 	return wait(cmd.Context(), s, signals)
-}
-
-// storesPatience bounds how long the end of the process waits for key stores: a use
-// under way, as of an order whose issuer is gone, must not keep a drained gateway alive.
-const storesPatience = 5 * time.Second
-
-func closeStores() {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = stores.Close()
-	}()
-	select {
-	case <-done:
-	case <-time.After(storesPatience):
-	}
 }
 
 // wait acts on signals until the gateway has ended.

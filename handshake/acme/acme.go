@@ -16,6 +16,8 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -60,6 +62,7 @@ type Settings struct {
 type Source struct {
 	handshake.Set
 	set    Settings
+	store  *gate // the storage until Close
 	log    *slog.Logger
 	cache  *certmagic.Cache
 	exact  *certmagic.Config
@@ -104,6 +107,7 @@ func New(s Settings) (*Source, error) {
 		s.CheckEvery = defaultCheck
 	}
 	src := &Source{set: s, log: s.Logger, news: make(chan struct{}, 1), loaded: map[string]*loaded{}, busy: map[string]bool{}}
+	src.store = newGate(s.Storage)
 	src.Kind = "acme"
 	src.demand.init(s.OnDemand)
 	src.ctx, src.cancel = context.WithCancelCause(context.Background())
@@ -131,7 +135,7 @@ func (s *Source) configure() {
 		Logger:             log,
 	})
 	make1 := func(dns ...bool) *certmagic.Config {
-		c := certmagic.New(s.cache, certmagic.Config{Storage: s.set.Storage, Logger: log, OnEvent: s.event})
+		c := certmagic.New(s.cache, certmagic.Config{Storage: s.store, Logger: log, OnEvent: s.event, OCSP: certmagic.OCSPConfig{HTTPProxy: s.proxyOnce}})
 		c.Issuers = nil
 		for _, d := range dns {
 			c.Issuers = append(c.Issuers, s.newIssuer(c, d))
@@ -147,7 +151,7 @@ func (s *Source) configure() {
 	}
 	s.exact = make1(ways...)
 	s.wild = make1(s.set.DNS != nil)
-	s.answer = certmagic.New(s.cache, certmagic.Config{Storage: s.set.Storage, Logger: zap.NewNop(), Issuers: s.exact.Issuers})
+	s.answer = certmagic.New(s.cache, certmagic.Config{Storage: s.store, Logger: zap.NewNop(), Issuers: s.exact.Issuers})
 	s.issuer = s.exact.Issuers[0].IssuerKey()
 }
 
@@ -157,7 +161,7 @@ func (s *Source) newIssuer(c *certmagic.Config, dns bool) *certmagic.ACMEIssuer 
 		CA: s.set.Directory, Email: s.set.Email, Agreed: true, TrustedRoots: s.set.Roots,
 		DisableHTTPChallenge: !s.set.HTTP01, DisableTLSALPNChallenge: !s.set.TLSALPN01,
 		ListenHost: s.taken.host, AltHTTPPort: s.taken.port, AltTLSALPNPort: s.taken.port,
-		Logger: newZap(s.log),
+		HTTPProxy: s.proxy, Logger: newZap(s.log),
 	}
 	if s.set.PreferredChain != "" {
 		template.PreferredChains.AnyCommonName = []string{s.set.PreferredChain}
@@ -316,12 +320,42 @@ func (s *Source) hint(host string) string {
 	return "does the name lead to this gateway, and can the issuer reach it?"
 }
 
-// Close ends what runs, orders under way among it, and waits for it. What was
-// handed out stays usable.
+// proxy is that of the environment; since Close nothing new is asked of anyone.
+func (s *Source) proxy(r *http.Request) (*url.URL, error) {
+	if s.ctx.Err() != nil {
+		return nil, errClosed
+	}
+	return http.ProxyFromEnvironment(r)
+}
+
+// proxyOnce is proxy for OCSP responders: certmagic makes a transport for each
+// question and closes none. With a proxy to ask for it also sets a time limit.
+func (s *Source) proxyOnce(r *http.Request) (*url.URL, error) {
+	r.Close = true
+	return s.proxy(r)
+}
+
+// closePatience is how long Close waits for questions that certmagic asks without a
+// context: for renewal information, and of OCSP responders. They end by its own time
+// limit of 30 s and find the storage closed.
+const closePatience = 2 * time.Second
+
+// Close ends what runs, orders under way among it. When it returns, nothing uses the
+// storage any more. What was handed out stays usable.
 func (s *Source) Close() error {
 	s.cancel(errClosed)
-	s.wg.Wait()
-	s.cache.Stop()
+	s.store.close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.wg.Wait()
+		s.cache.Stop()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(closePatience):
+		s.log.Info("an answer of the issuer is not waited for any longer")
+	}
 	return s.taken.close()
 }
 

@@ -152,7 +152,7 @@ func (s *Source) demandOne(name string) error {
 	if err := s.ask(ctx, name); err != nil {
 		return err
 	}
-	if !s.set.Storage.Exists(ctx, certmagic.StorageKeys.SiteCert(s.issuer, name)) && !s.demand.take(s.set.OnDemand.Rate) {
+	if !s.store.Exists(ctx, certmagic.StorageKeys.SiteCert(s.issuer, name)) && !s.demand.take(s.set.OnDemand.Rate) {
 		return ErrRate
 	}
 	if err := s.obtain(ctx, name); err != nil {

@@ -66,7 +66,7 @@ func (s *Source) look(name string) (l *loaded, gone bool) {
 		return s.first(name)
 	}
 	key := certmagic.StorageKeys.SiteCert(s.issuer, name)
-	info, err := s.set.Storage.Stat(s.ctx, key)
+	info, err := s.store.Stat(s.ctx, key)
 	if errors.Is(err, fs.ErrNotExist) {
 		s.cache.RemoveManaged([]certmagic.SubjectIssuer{{Subject: name}})
 		return old, true
@@ -111,7 +111,7 @@ func (s *Source) first(name string) (l *loaded, gone bool) {
 }
 
 func (s *Source) firstOf(issuer, name string) (*loaded, error) {
-	text, err := s.set.Storage.Load(s.ctx, certmagic.StorageKeys.SiteCert(issuer, name))
+	text, err := s.store.Load(s.ctx, certmagic.StorageKeys.SiteCert(issuer, name))
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (s *Source) firstOf(issuer, name string) (*loaded, error) {
 // otherIssuers are those of which the storage has certificates besides ours.
 func (s *Source) otherIssuers() (issuers []string) {
 	const folder = "certificates"
-	list, err := s.set.Storage.List(s.ctx, folder, false)
+	list, err := s.store.List(s.ctx, folder, false)
 	if err != nil {
 		return nil // there is none, or a storage that will be complained of elsewhere
 	}
@@ -156,7 +156,7 @@ func (s *Source) withKeyLater(issuer, name string, chain []byte) (*tls.Certifica
 		return nil, err
 	}
 	cert.PrivateKey = &lateKey{public: cert.Leaf.PublicKey, load: func() (any, error) {
-		whole, err := s.read(context.Background(), issuer, name)
+		whole, err := readPair(context.Background(), s.set.Storage, issuer, name) // after Close, too
 		if err != nil {
 			return nil, err
 		}
@@ -224,11 +224,15 @@ func (k *lateKey) set(key any) (crypto.Signer, error) {
 var errPair = errors.New("chain and key do not belong together")
 
 func (s *Source) read(ctx context.Context, issuer, name string) (*tls.Certificate, error) {
-	chain, err := s.set.Storage.Load(ctx, certmagic.StorageKeys.SiteCert(issuer, name))
+	return readPair(ctx, s.store, issuer, name)
+}
+
+func readPair(ctx context.Context, from certmagic.Storage, issuer, name string) (*tls.Certificate, error) {
+	chain, err := from.Load(ctx, certmagic.StorageKeys.SiteCert(issuer, name))
 	if err != nil {
 		return nil, err
 	}
-	key, err := s.set.Storage.Load(ctx, certmagic.StorageKeys.SitePrivateKey(issuer, name))
+	key, err := from.Load(ctx, certmagic.StorageKeys.SitePrivateKey(issuer, name))
 	if err != nil {
 		return nil, err
 	}
@@ -248,11 +252,11 @@ func (s *Source) mend(ctx context.Context, name string) error {
 		return nil
 	}
 	lock := "issue_cert_" + name
-	if err := s.set.Storage.Lock(ctx, lock); err != nil {
+	if err := s.store.Lock(ctx, lock); err != nil {
 		return err
 	}
 	defer func() {
-		if err := s.set.Storage.Unlock(context.WithoutCancel(ctx), lock); err != nil {
+		if err := s.store.Unlock(context.WithoutCancel(ctx), lock); err != nil {
 			s.log.Warn("a lock cannot be given back", "lock", lock, "error", err)
 		}
 	}()
@@ -260,7 +264,7 @@ func (s *Source) mend(ctx context.Context, name string) error {
 		return nil
 	}
 	s.log.Warn("a half-written certificate is taken out of the storage", "host", name)
-	return s.set.Storage.Delete(ctx, certmagic.StorageKeys.CertsSitePrefix(s.issuer, name))
+	return s.store.Delete(ctx, certmagic.StorageKeys.CertsSitePrefix(s.issuer, name))
 }
 
 // stapled is the certificate with the OCSP staple that certmagic has for it,

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hanzoai/pqgw/kms"
 )
 
 // The promise: keys come from a sealed store. Gateways that share it resume
@@ -105,6 +108,30 @@ func TestRotationsLoseNoHandshake(t *testing.T) {
 	load.AwaitProgress(t, 5)
 	load.Stop(t)
 	s.KMS(t, "", "audit", "--verify")
+}
+
+// The store's lock in the hands of a process that was stopped keeps no gateway from
+// serving, nor from ending.
+func TestAWriterOfTheStoreThatHangsHoldsNothingUp(t *testing.T) {
+	ca, s := NewCA(t), NewStore(t)
+	s.putLeaf(t, "edge", ca.Leaf(t, "localhost"))
+	addr := FreeAddr(t)
+	g := Run(t, fmt.Sprintf(`version: 1
+%s
+tls: {public: {certificates: {kms: {store: edge}}}}
+listeners: [{name: edge, address: %q, tls: public}]
+routes: [{to: trace}]`, s.YAML("ticket_rotation: 1s"), addr))
+	g.Stderr.AwaitText(t, "2 ticket roots")
+	unlock, err := kms.LockFile(t.Context(), filepath.Join(s.Dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	g.Stderr.AwaitText(t, "another writer may be at work")
+	if _, err := visit(addr, &tls.Config{RootCAs: ca.Pool(), ServerName: "localhost"}); err != nil {
+		t.Errorf("while a writer hangs: %v", err)
+	}
+	g.Stop(t)
 }
 
 func TestSecretsOfTheConfigurationComeFromTheStore(t *testing.T) {

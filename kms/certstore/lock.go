@@ -232,8 +232,10 @@ func (l *lease) ours() bool {
 func (l *lease) release() error {
 	close(l.stop)
 	<-l.done
-	guard, err := kms.LockFile(context.Background(), filepath.Join(l.storage.dir, "guard"))
-	if err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), l.storage.times.life)
+	defer cancel()
+	guard, err := kms.LockFile(ctx, filepath.Join(l.storage.dir, "guard"))
+	if err != nil { // one who holds the guard hangs: the file stays, but without our flock it is free
 		_ = l.file.Close()
 		return err
 	}
