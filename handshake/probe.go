@@ -21,6 +21,8 @@ type ProbeOptions struct {
 	NoVerify   bool           // do not look at the certificate's chain
 	// Certificate is our own, where the server wants one.
 	Certificate Source
+	// Identity is proven to the server, and the server's asked for; nil for none.
+	Identity *Identity
 	// Timeout bounds the connecting and each handshake; 0 means 3 s.
 	Timeout time.Duration
 }
@@ -36,7 +38,7 @@ const (
 type Measured struct {
 	Facts    Facts
 	Connect  time.Duration // of the TCP connection
-	Time     time.Duration // of the TLS handshake alone
+	Time     time.Duration // of the TLS handshake, and the proof of identities if there is one
 	Sent     int64         // bytes to the server during the handshake
 	Received int64         // bytes from the server during the handshake
 }
@@ -62,8 +64,12 @@ func Probe(ctx context.Context, o ProbeOptions) (*ProbeResult, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = probeTimeout
 	}
+	oldest := uint16(tls.VersionTLS12)
+	if o.Identity != nil {
+		oldest = tls.VersionTLS13
+	}
 	client, err := NewClient(ClientSettings{
-		Groups: o.Groups, MinVersion: tls.VersionTLS12, NextProtos: o.NextProtos,
+		Groups: o.Groups, MinVersion: oldest, NextProtos: o.NextProtos, Identity: o.Identity,
 		ServerName: o.ServerName, Certificate: o.Certificate, Insecure: true, Sessions: 1,
 	})
 	if err != nil {

@@ -18,7 +18,7 @@ type hopFlags struct {
 	quick
 	listen, pq, cert, key, ca, serverName string
 	peers                                 []string
-	idCert, idKey, idCA                   string // of the post-quantum identity
+	id                                    identityFlags
 }
 
 func newHop() *cobra.Command {
@@ -55,9 +55,7 @@ signatures as well, and whoever cannot is refused.`,
 	fl.StringVar(&f.pq, "pq", "require", "require: post-quantum key exchange alone; prefer: classical peers too")
 	fl.StringVar(&f.serverName, "server-name", "", "name that the peer's certificate must bear (default: the host of --to)")
 	fl.StringArrayVar(&f.peers, "peer", nil, "identity that a client must have, a DNS name or spiffe:// URI; may be repeated (default: any that the authority vouches for)")
-	fl.StringVar(&f.idCert, "identity-cert", "", "PEM file of our ML-DSA identity's certificate chain")
-	fl.StringVar(&f.idKey, "identity-key", "", "PEM file of its key")
-	fl.StringVar(&f.idCA, "identity-ca", "", "PEM file of the authority that vouches for the peers' identities")
+	f.id.flags(cmd)
 	f.quick.flags(cmd)
 	return cmd
 }
@@ -103,7 +101,7 @@ func (f *hopFlags) config() (*config.Tree, error) {
 		t.Routes[0].Match.Peer = f.peers
 	}
 	if !secure {
-		if f.idCert+f.idKey+f.idCA != "" {
+		if f.id != (identityFlags{}) {
 			return nil, errors.New("--identity-cert and its like need a secure --listen or --to: an identity is bound to a TLS connection")
 		}
 		return t, nil
@@ -165,12 +163,9 @@ func (f *hopFlags) tls() (*config.TLS, error) {
 
 // identity adds the post-quantum identity, where the flags have one.
 func (f *hopFlags) identity(tls *config.TLS) error {
-	if f.idCert+f.idKey+f.idCA == "" {
-		return nil
+	if given, err := f.id.given(); !given {
+		return err
 	}
-	if f.idCert == "" || f.idKey == "" || f.idCA == "" {
-		return errors.New("an identity needs --identity-cert, --identity-key and --identity-ca ('pqgw cert ca DIR --alg ml-dsa-65' and 'pqgw cert issue DIR --name N --alg ml-dsa-65' make them)")
-	}
-	tls.Identity = &config.Identity{Cert: config.File(f.idCert), Key: config.File(f.idKey), CA: config.File(f.idCA)}
+	tls.Identity = &config.Identity{Cert: config.File(f.id.cert), Key: config.File(f.id.key), CA: config.File(f.id.ca)}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 type serveFlags struct {
 	*kmsFlags
 	listen, cert, key, ca, allow string
-	idCert, idKey, idCA          string
+	id                           identityFlags
 	token                        tokenFlags
 }
 
@@ -64,9 +64,7 @@ store's; it keeps no audit of ours. This needs a build with -tags pkcs11.`,
 	fl.StringVar(&f.ca, "ca", "", "PEM file of the authority that vouches for peers (required)")
 	fl.StringVar(&f.allow, "allow", "", "YAML file of who may use which key, and for what (required)")
 	f.token.flags(cmd)
-	fl.StringVar(&f.idCert, "identity-cert", "", "PEM file of our ML-DSA identity's certificate chain")
-	fl.StringVar(&f.idKey, "identity-key", "", "PEM file of its key")
-	fl.StringVar(&f.idCA, "identity-ca", "", "PEM file of the authority that vouches for the peers' identities")
+	f.id.flags(cmd)
 	return cmd
 }
 
@@ -80,10 +78,8 @@ func (f *serveFlags) address() (address string, err error) {
 	if _, _, err := net.SplitHostPort(address); !ok || err != nil {
 		return "", fmt.Errorf("--listen is %q; write zap-rpc+tls://host:port", f.listen)
 	}
-	if n := len(f.idCert) * len(f.idKey) * len(f.idCA); n == 0 && f.idCert+f.idKey+f.idCA != "" {
-		return "", errors.New("an identity needs --identity-cert, --identity-key and --identity-ca")
-	}
-	return address, nil
+	_, err = f.id.given()
+	return address, err
 }
 
 // run serves until a signal ends it.
@@ -153,15 +149,13 @@ func (f *serveFlags) settings(log *slog.Logger) (set remotesign.ServerSettings, 
 		return set, nil, err
 	}
 	set.Certificates = []handshake.Source{files}
-	if f.idCert == "" {
-		return set, func() { _ = files.Close() }, nil
-	}
-	id, err := handshake.NewIdentityFiles(handshake.IdentityPaths{Cert: f.idCert, Key: f.idKey, CA: f.idCA}, func(err error) {
-		log.Info("identity read", "file", f.idCert, "error", err)
-	})
+	id, err := f.id.load(func(err error) { log.Info("identity read", "file", f.id.cert, "error", err) })
 	if err != nil {
 		_ = files.Close()
 		return set, nil, err
+	}
+	if id == nil {
+		return set, func() { _ = files.Close() }, nil
 	}
 	set.Identity = id.Identity
 	return set, func() { _, _ = files.Close(), id.Close() }, nil

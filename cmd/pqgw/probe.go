@@ -20,6 +20,7 @@ type probeFlags struct {
 	scan                        bool
 	output, serverName          string
 	ca, cert, key               string
+	id                          identityFlags
 	groups, alpn                []string
 	timeout                     time.Duration
 }
@@ -34,7 +35,9 @@ func newProbe() *cobra.Command {
 			"handshake. The port is 443 if none is given. Exits 5 with --require-pq if the key exchange was classical\n" +
 			"and with --verify if the certificate does not verify.\n\n" +
 			"With --scan it tries each group, each version, and long hellos in pieces as well, and names weaknesses;\n" +
-			"--require-pq then exits 5 if any classical connection is possible.",
+			"--require-pq then exits 5 if any classical connection is possible.\n\n" +
+			"With --identity-cert, --identity-key and --identity-ca it proves an ML-DSA identity, as hops do, and prints\n" +
+			"the one that the server has proven; the time of the handshake has the proof in it.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
@@ -47,6 +50,7 @@ func newProbe() *cobra.Command {
 	fl.StringVar(&f.ca, "ca", "", "PEM file of the CAs to verify by, instead of the system's")
 	fl.StringVar(&f.cert, "cert", "", "PEM file of our own certificate, for a server that wants one")
 	fl.StringVar(&f.key, "key", "", "PEM file of our own key")
+	f.id.flags(cmd)
 	fl.StringSliceVar(&f.groups, "groups", nil, "key exchange groups to offer, instead of all")
 	fl.StringSliceVar(&f.alpn, "alpn", []string{"h2", "http/1.1", "zap-http/1"}, "protocols to offer; empty for none")
 	fl.DurationVar(&f.timeout, "timeout", 3*time.Second, "bound on connecting, and on each handshake")
@@ -64,6 +68,14 @@ func (f *probeFlags) run(cmd *cobra.Command, address string) error {
 	}
 	if o.Certificate != nil {
 		defer o.Certificate.Close()
+	}
+	id, err := f.id.load(nil)
+	if err != nil {
+		return withCode(exitUsage, err)
+	}
+	if id != nil {
+		defer id.Close()
+		o.Identity = id.Identity
 	}
 	ctx := cmd.Context()
 	if ctx == nil {
@@ -122,6 +134,11 @@ func (f *probeFlags) options(address string) (o handshake.ProbeOptions, err erro
 	}
 	if f.scan && len(f.groups) > 0 {
 		return usage(errors.New("--scan tries all groups and --groups narrows them"))
+	}
+	if given, err := f.id.given(); err != nil {
+		return usage(err)
+	} else if f.scan && given {
+		return usage(errors.New("--scan looks at TLS alone and proves no identity"))
 	}
 	if f.insecure && f.verify {
 		return usage(errors.New("--insecure and --verify contradict each other"))

@@ -28,6 +28,8 @@ type probeReport struct {
 	ConnectMS   float64         `json:"connect_ms"`
 	Handshake   *probeCost      `json:"handshake,omitempty"`
 	Resumption  *probeCost      `json:"resumption,omitempty"`
+	Peer        string          `json:"peer,omitempty"` // the identity that was proven
+	PQIdentity  bool            `json:"pq_identity"`
 	Certificate *probeCert      `json:"certificate,omitempty"`
 	Scan        *scanReport     `json:"scan,omitempty"`
 	Error       *probeErrReport `json:"error,omitempty"`
@@ -68,6 +70,9 @@ func newProbeReport(address string, r *handshake.ProbeResult, err error) *probeR
 		p.RemoteAddr, p.ServerName = r.RemoteAddr, r.ServerName
 		f := r.First.Facts
 		p.PQ, p.Group, p.Version, p.Cipher, p.ALPN, p.HRR = f.PQ(), f.GroupName(), f.VersionName(), f.CipherName(), f.ALPN, f.HRR
+		if f.PQIdentity {
+			p.Peer, p.PQIdentity = f.PeerName, true
+		}
 		p.ConnectMS, p.Handshake = milliseconds(r.First.Connect), newProbeCost(&r.First)
 		p.Ticket, p.Resumed = r.Ticket, r.Second.Facts.Resumed
 		if r.Second.Facts.TLS() {
@@ -143,6 +148,9 @@ func (p *probeReport) lines() [][2]string {
 		{"resumption", p.resumption()},
 		{"alpn", orNone(p.ALPN)},
 		{"handshake", p.Handshake.String() + fmt.Sprintf(", after %.3f ms to connect", p.ConnectMS)},
+	}
+	if p.PQIdentity {
+		lines = append(lines, [2]string{"peer", p.Peer}, [2]string{"pq_identity", "true"})
 	}
 	if c := p.Certificate; c != nil {
 		lines = append(lines,

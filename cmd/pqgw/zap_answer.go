@@ -198,7 +198,7 @@ func (f *zapCall) tell(c *exchange.Conn) {
 		notes = append(notes, "ALPN "+facts.ALPN)
 	}
 	if facts.PeerName != "" {
-		notes = append(notes, "verified peer "+facts.PeerName)
+		notes = append(notes, fmt.Sprintf("verified peer %s, pq_identity: %t", facts.PeerName, facts.PQIdentity))
 	} else {
 		notes = append(notes, "the peer's certificate was NOT verified")
 	}

@@ -39,7 +39,9 @@ type zapCall struct {
 	serverName         string
 	connect, firstByte time.Duration
 	cmd                *cobra.Command
-	own                *handshake.Files // of --cert, nil for none
+	id                 identityFlags
+	own                *handshake.Files         // of --cert, nil for none
+	identity           *handshake.IdentityFiles // of --identity-cert, nil for none
 }
 
 func newZapCall(use, method string) *cobra.Command {
@@ -69,6 +71,7 @@ func newZapCall(use, method string) *cobra.Command {
 	fl.StringVar(&f.ca, "ca", "", "PEM file of the CAs to verify by, instead of the system's")
 	fl.StringVar(&f.cert, "cert", "", "PEM file of our own certificate, for a server that wants one")
 	fl.StringVar(&f.key, "key", "", "PEM file of our own key")
+	f.id.flags(cmd)
 	fl.StringVar(&f.serverName, "server-name", "", "name to ask for and to verify, instead of HOST")
 	fl.StringVar(&f.pq, "pq", "prefer", "post-quantum key exchange: require, prefer or off")
 	fl.BoolVar(&f.insecure, "insecure", false, "do not verify the server's certificate")
@@ -143,6 +146,9 @@ func (f *zapCall) run(url string) error {
 	defer func() {
 		if f.own != nil {
 			_ = f.own.Close()
+		}
+		if f.identity != nil {
+			_ = f.identity.Close()
 		}
 	}()
 	conn, err := f.dial(target, watch)
@@ -224,6 +230,11 @@ func (f *zapCall) body() (exchange.Source, error) {
 // dial connects.
 func (f *zapCall) dial(t zapTarget, watch *deadline.Watch) (exchange.ClientConn, error) {
 	set := transports.DialSettings{Watch: watch}
+	if given, err := f.id.given(); err != nil {
+		return nil, withCode(exitUsage, err)
+	} else if given && !t.secure() {
+		return nil, withCode(exitUsage, errors.New("an identity is bound to a TLS connection: write zap+tls:// or zap+quic://"))
+	}
 	if t.secure() {
 		client, err := f.tls()
 		if err != nil {
@@ -284,6 +295,13 @@ func (f *zapCall) tls() (*handshake.Client, error) {
 		}
 		f.own = own
 		set.Certificate = own
+	}
+	id, err := f.id.load(nil)
+	if err != nil {
+		return nil, err
+	}
+	if id != nil {
+		f.identity, set.Identity = id, id.Identity
 	}
 	return handshake.NewClient(set)
 }
