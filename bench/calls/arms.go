@@ -27,8 +27,8 @@ func arms(root []byte) []arm {
 	request, _ := codec.AppendRequest(nil, &codec.SampleRequest)
 	answer, _ := codec.AppendResponse(nil, &codec.SampleResponse)
 	call := load.Call{Path: zapPath, Body: request, Answer: answer}
-	add(ours, inClear, "zap", "zap", call)
-	add(ours, overTLS, "tls", "zap+tls", call)
+	add(zap, inClear, "zap", "zap", call)
+	add(zap, overTLS, "tls", "zap+tls", call)
 	for _, j := range codec.JSONCodecs() {
 		q, s := codec.SampleRequest.JSON(), codec.SampleResponse.JSON()
 		request, _ := j.Marshal(&q)

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -24,6 +25,10 @@ func TestEveryWayAnswersTheCall(t *testing.T) {
 	cells := r.Bench("calls").Experiment("calls").Cells
 	if n, want := len(cells), 2+3*len(codec.JSONCodecs()); n != want {
 		t.Errorf("%d arms, wanted %d", n, want)
+	}
+	table := r.Bench("calls").Tables[0]
+	if n, want := len(table.Rows), 2*len(codec.JSONCodecs()); n != want || !strings.Contains(table.Rows[0][1], "×") || !strings.Contains(table.Rows[0][2], "×") {
+		t.Errorf("against JSON: %v", table.Rows)
 	}
 	for _, c := range cells {
 		if s, ok := c.Measured(ServerCPU); !ok || s.Median <= 0 {
