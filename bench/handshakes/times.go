@@ -14,12 +14,15 @@ import (
 // first and the last give the number of round trips.
 func distances(quick bool) []time.Duration {
 	if quick {
-		return allDistances[:2]
+		return quickDistances
 	}
 	return allDistances
 }
 
-// allDistances are shorter in tests.
+// quickDistances, shorter in tests, let three rounds of all arms fit into ten seconds.
+var quickDistances = []time.Duration{5 * time.Millisecond, 25 * time.Millisecond}
+
+// allDistances are those of a full run.
 var allDistances = []time.Duration{10 * time.Millisecond, 40 * time.Millisecond, 100 * time.Millisecond}
 
 func distanceMetric(rtt time.Duration) string { return fmt.Sprintf("time_%dms", rtt.Milliseconds()) }
@@ -31,6 +34,10 @@ var timedGroups = []tls.CurveID{tls.X25519, tls.X25519MLKEM768, tls.SecP384r1MLK
 // timeExperiment measures how long a client waits, over lines of several
 // lengths.
 func (l *lab) timeExperiment() bench.Experiment {
+	groups := timedGroups
+	if l.session.Quick {
+		groups = groups[:2]
+	}
 	e := bench.Experiment{
 		Name: "time", Title: "From connect to the answer, by round trip time", Share: shareTimes,
 		Note: "Through a relay that delays; it charges TCP's own handshake, which it cannot delay, as one round trip. " +
@@ -52,7 +59,7 @@ func (l *lab) timeExperiment() bench.Experiment {
 	}
 	for _, transport := range transports {
 		for _, kind := range kinds {
-			for _, group := range timedGroups {
+			for _, group := range groups {
 				if kind == early && transport != overQUIC {
 					continue
 				}
