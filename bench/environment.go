@@ -2,8 +2,11 @@ package bench
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
 // Environment is what a number depends on besides what was measured.
@@ -72,5 +75,29 @@ func commit() string {
 			dirty = " (changed)"
 		}
 	}
+	if revision == "(devel)" || revision == "" {
+		return treeCommit()
+	}
 	return revision + dirty
+}
+
+// treeCommit is that of the tree that the binary lies in, where it was built without a
+// note of its own (-buildvcs=false).
+func treeCommit() string {
+	exe, err := os.Executable()
+	if err != nil {
+		return "unknown"
+	}
+	git := func(args ...string) (string, error) {
+		out, err := exec.Command("git", append([]string{"-C", filepath.Dir(exe)}, args...)...).Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	revision, err := git("rev-parse", "HEAD")
+	if err != nil {
+		return "unknown: the binary was built without it"
+	}
+	if changed, err := git("status", "--porcelain", "--untracked-files=no"); err != nil || changed != "" {
+		revision += " (changed)"
+	}
+	return revision + ", of the tree that the binary lies in"
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hanzoai/pqgw/bench"
 )
@@ -113,7 +114,7 @@ func lossTables(r *bench.Results) (summary, all bench.Table) {
 		worst := c.lost[0]
 		middle := c.lost[len(c.lost)/2]
 		summary.Rows = append(summary.Rows, []string{
-			c.bench + " " + c.experiment, c.metric, c.rival, fmt.Sprintf("%d of %d", len(c.lost), c.cells),
+			experimentName(c.bench, c.experiment), c.metric, c.rival, fmt.Sprintf("%d of %d", len(c.lost), c.cells),
 			fmt.Sprintf("%.2f×", middle.ratio.Median), fmt.Sprintf("%.2f× (%s)", worst.ratio.Median, worst.where),
 		})
 		lost = append(lost, c.lost...)
@@ -126,6 +127,14 @@ func lossTables(r *bench.Results) (summary, all bench.Table) {
 		})
 	}
 	return summary, all
+}
+
+// experimentName names an experiment; one that has its bench's name needs but that.
+func experimentName(name, experiment string) string {
+	if strings.TrimSuffix(name, bench.LinkSuffix) == experiment {
+		return name
+	}
+	return name + " " + experiment
 }
 
 func byRatio(a, b loss) int { return cmp.Compare(b.ratio.Median, a.ratio.Median) }

@@ -21,6 +21,7 @@ type page struct {
 type section struct {
 	ID      string
 	Title   string
+	Nav     string // among the links to sections
 	Missing string
 	Notes   []string
 	Parts   []part
@@ -41,7 +42,10 @@ const foldedRows = 24
 func newPage(r *bench.Results) page {
 	p := page{Title: "What post-quantum costs", Command: strings.Join(r.Command, " "), About: about(r)}
 	for _, b := range r.Benches {
-		s := section{ID: b.Name, Title: b.Title, Missing: b.Missing, Notes: b.Notes}
+		s := section{ID: b.Name, Title: b.Title, Nav: b.Title, Missing: b.Missing, Notes: b.Notes}
+		if base, across := strings.CutSuffix(b.Name, bench.LinkSuffix); across && r.Bench(base) != nil {
+			s.Nav = "… across a link" // it follows the one over the loopback
+		}
 		for _, e := range b.Experiments {
 			x := part{Table: experimentTable(e)}
 			for _, q := range e.Plots {
@@ -133,7 +137,7 @@ func environment(r *bench.Results) section {
 	for _, i := range e.Interfaces {
 		add(i.Name, fmt.Sprintf("MTU %d, %d receive and %d transmit queues, qdisc %s, driver %s; %s", i.MTU, i.RxQueues, i.TxQueues, orNone(i.Qdisc), orNone(i.Driver), offloads(i.Offloads)))
 	}
-	return section{ID: "environment", Title: "Environment", Parts: []part{{Table: t}, {Table: quietness(r)}}}
+	return section{ID: "environment", Title: "Environment", Nav: "Environment", Parts: []part{{Table: t}, {Table: quietness(r)}}}
 }
 
 // quietness tells what else the machine did in the rounds of each experiment.
@@ -157,7 +161,7 @@ func quietness(r *bench.Results) bench.Table {
 				}
 			}
 			t.Rows = append(t.Rows, []string{
-				b.Name + " " + e.Name, fmt.Sprint(len(e.Quiet)), number(e.Quiet[0].Load), worst(steal), worst(foreign), fmt.Sprint(quiet),
+				experimentName(b.Name, e.Name), fmt.Sprint(len(e.Quiet)), number(e.Quiet[0].Load), worst(steal), worst(foreign), fmt.Sprint(quiet),
 			})
 		}
 	}

@@ -119,7 +119,7 @@ func alike(cells []*bench.Cell, why string) string {
 func tableNote(e *bench.ExperimentData, whys map[string]bool) string {
 	note := e.Note
 	if e.Rounds < e.Planned {
-		note = strings.TrimSpace(fmt.Sprintf("%s There was time for %d rounds of the %d that were wanted.", note, e.Rounds, e.Planned))
+		note = strings.TrimSpace(fmt.Sprintf("%s Rounds that there was time for: %d of %d.", note, e.Rounds, e.Planned))
 	}
 	for _, why := range sorted(whys) {
 		note = strings.TrimSpace(note + " N" + strings.TrimPrefix(why, "n") + ".")
