@@ -25,7 +25,7 @@ type Limits struct {
 	BodyMinRate Bytes `yaml:"body_min_rate" default:"256B"`
 	// IdleTimeout closes a kept-alive connection without a request.
 	IdleTimeout time.Duration `yaml:"idle_timeout" default:"2m"`
-	// StreamIdleTimeout ends an answer, a tunnel or a streamed request in which nothing moves either way. Long, because SSE and WebSocket connections are quiet for minutes.
+	// StreamIdleTimeout ends an answer, a tunnel or a streamed request in which nothing moves either way. Long, because SSE and WebSocket connections are quiet for minutes. A client that takes nothing of what is there for it is cut after two minutes all the same.
 	StreamIdleTimeout time.Duration `yaml:"stream_idle_timeout" default:"1h"`
 	// RequestsPerConnection is after how many requests a connection is closed in good order, so that clients spread anew over a fleet.
 	RequestsPerConnection int `yaml:"requests_per_connection" default:"100000"`

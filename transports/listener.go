@@ -268,7 +268,7 @@ func (l *Listener) Update(s Settings) {
 	}
 	f.h1 = http1.Options{
 		Handler: s.Handler, Watch: l.watch, Limits: s.Limits, HeadTimeout: s.HeadTimeout, IdleTimeout: s.IdleTimeout,
-		StreamIdle: s.StreamIdle, BodyMinRate: s.BodyMinRate, MaxRequests: s.MaxRequests, H2C: f.speaks2c && s.TLS == nil,
+		StreamIdle: s.StreamIdle, WriteTimeout: writeTimeout, BodyMinRate: s.BodyMinRate, MaxRequests: s.MaxRequests, H2C: f.speaks2c && s.TLS == nil,
 	}
 	f.h2 = http2Options(&s)
 	f.rpc = zaprpc.Options{
@@ -276,7 +276,7 @@ func (l *Listener) Update(s Settings) {
 	}
 	f.zap = zap.Options{
 		Handler: s.Handler, Watch: l.watch, Limits: s.Limits, HeadTimeout: s.HeadTimeout, IdleTimeout: s.IdleTimeout,
-		StreamIdle: s.StreamIdle, BodyMinRate: s.BodyMinRate, MaxRequests: s.MaxRequests,
+		StreamIdle: s.StreamIdle, WriteTimeout: writeTimeout, BodyMinRate: s.BodyMinRate, MaxRequests: s.MaxRequests,
 	}
 	if s.QUIC != nil {
 		f.h3, f.quic = http3Options(&s, l), quicConfig(&s)

@@ -28,6 +28,8 @@ type Options struct {
 	IdleTimeout time.Duration
 	// StreamIdle ends an exchange in which nothing moves.
 	StreamIdle time.Duration
+	// WriteTimeout cuts a client that has not taken what one write holds; 0 stands for StreamIdle.
+	WriteTimeout time.Duration
 	// BodyMinRate is the slowest a request body may arrive, in bytes per second; 0 for any.
 	BodyMinRate int64
 	// MaxRequests closes the connection in good order after so many; 0 for never.
@@ -153,10 +155,23 @@ const (
 func NewConn(s *stream.Stream, info *exchange.Conn, fd int, o *Options) *Conn {
 	c := &Conn{o: o, s: s, info: info}
 	c.step = c.stepOnce
+	s.Sock.Waiting = c.writing
 	c.reader, c.interrupt = c.readBody, c.interruptRead
 	c.cont = c.sendContinue
 	c.entry = deadline.Entry{Expire: c.wake, Gone: c.clientGone, FD: fd}
 	return c
+}
+
+// writing lets a write that waits for the client do so for WriteTimeout alone: an answer that
+// nobody takes holds its memory and its upstream.
+func (c *Conn) writing(begins bool) {
+	switch {
+	case c.state != stateServing: // TLS has something of its own to say
+	case begins && c.o.WriteTimeout > 0:
+		c.limit(c.o.WriteTimeout)
+	default:
+		c.limit(c.o.StreamIdle)
+	}
 }
 
 // wake ends the waits of the connection's goroutines; they find out why.
@@ -207,6 +222,7 @@ func (c *Conn) Serve() error {
 	}
 	if c.err == ErrPreface { //nolint:errorlint // set by us
 		c.rest()
+		c.s.Sock.Waiting = nil
 	} else {
 		c.end()
 	}

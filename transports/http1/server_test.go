@@ -272,6 +272,21 @@ func TestAClientThatGoesAwayCancelsTheExchange(t *testing.T) {
 	serialtest.AClientThatGoesAwayCancelsTheExchange(t, serve, []byte("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /pipelined HTTP/1.1\r\nHost: a\r\n\r\n"))
 }
 
+func TestAClientThatTakesNothingIsCut(t *testing.T) {
+	starter := func(t testing.TB, m serialtest.Mode, h serialtest.HandlerFunc) *serialtest.Server {
+		return start(t, m, h, func(o *Options) { o.WriteTimeout = 300 * time.Millisecond })
+	}
+	request := []byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	serialtest.AClientThatTakesNothingIsCut(t, starter, request)
+	serialtest.AClientThatTakesItsTimeIsNot(t, starter, request, func(r io.Reader) (int64, error) {
+		resp, err := http.ReadResponse(bufio.NewReader(r), nil)
+		if err != nil {
+			return 0, err
+		}
+		return io.Copy(io.Discard, resp.Body)
+	})
+}
+
 func TestShutdownAnswersWhatIsUnderWayAndClosesIdleConnections(t *testing.T) {
 	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
 		begun, release := make(chan struct{}), make(chan struct{})

@@ -28,6 +28,10 @@ func (again) Temporary() bool { return true }
 // stay in the second-level cache between their encryption and the system call.
 const corkBytes = 8 * (16384 + 22)
 
+// waitBytes is how much one write waits for: the largest buffer of the transports, so that whoever
+// takes something in time is not held to take a whole answer.
+const waitBytes = 256 << 10
+
 // corkPool holds the buffers of corked sockets; an idle one has none.
 var corkPool = sync.Pool{New: func() any {
 	b := make([]byte, 0, corkBytes+17*1024)
@@ -47,6 +51,10 @@ type Socket struct {
 	step    func() bool
 	enter   func(uintptr) bool
 	prefix  []byte // bytes that were read before this socket was made
+
+	// Waiting, where set before the first write, is told when a write of at most waitBytes
+	// begins that may wait for the peer, and when it has ended.
+	Waiting func(begins bool)
 
 	// mu guards the corked output: TLS may answer a key update from the
 	// reading goroutine while another writes.
@@ -212,8 +220,21 @@ func (s *Socket) write(p []byte) (int, error) {
 			return done, nil
 		}
 	}
-	n, err := s.Conn.Write(p[done:])
-	return done + n, err
+	for done < len(p) {
+		s.wait(true)
+		n, err := s.Conn.Write(p[done:min(len(p), done+waitBytes)])
+		s.wait(false)
+		if done += n; err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+func (s *Socket) wait(begins bool) {
+	if s.Waiting != nil {
+		s.Waiting(begins)
+	}
 }
 
 // Cork keeps what is written until Uncork, or until there is much of it.
@@ -262,9 +283,14 @@ func (s *Socket) Writev(a, b, c []byte) error {
 	if s.inside {
 		return s.rawWritev(a, b, c)
 	}
+	if len(a)+len(b)+len(c) > waitBytes {
+		return s.writeEach(a, b, c)
+	}
 	s.pieces = [3][]byte{a, b, c}
 	s.bufs = s.pieces[:]
+	s.wait(true)
 	_, err := s.bufs.WriteTo(s.Conn)
+	s.wait(false)
 	s.pieces = [3][]byte{}
 	return err
 }
@@ -275,15 +301,18 @@ func (s *Socket) rawWritev(a, b, c []byte) error {
 	if err != nil && err != syscall.EAGAIN { //nolint:errorlint // a bare errno
 		return os.NewSyscallError("writev", err)
 	}
-	for _, p := range [...][]byte{a, b, c} {
-		if n >= len(p) {
-			n -= len(p)
-			continue
-		}
-		if _, err := s.write(p[n:]); err != nil {
+	for _, p := range [...]*[]byte{&a, &b, &c} {
+		sent := min(n, len(*p))
+		n, *p = n-sent, (*p)[sent:]
+	}
+	return s.writeEach(a, b, c)
+}
+
+func (s *Socket) writeEach(pieces ...[]byte) error {
+	for _, p := range pieces {
+		if _, err := s.write(p); err != nil {
 			return err
 		}
-		n = 0
 	}
 	return nil
 }

@@ -31,6 +31,8 @@ type Options struct {
 	IdleTimeout time.Duration
 	// StreamIdle ends an exchange in which nothing moves.
 	StreamIdle time.Duration
+	// WriteTimeout cuts a client that has not taken what one write holds; 0 stands for StreamIdle.
+	WriteTimeout time.Duration
 	// BodyMinRate is the slowest a request body may arrive, in bytes per second; 0 for any.
 	BodyMinRate int64
 	// MaxRequests closes the connection in good order after so many; 0 for never.
@@ -104,6 +106,7 @@ func NewConn(s *stream.Stream, info *exchange.Conn, fd int, o *Options) *Conn {
 	c.extended = alpn == ALPN
 	c.answer.enc.opt = newOptions(alpn)
 	c.step = c.stepOnce
+	s.Sock.Waiting = c.writing
 	c.body.Use(c.readBody, func() { _ = s.Sock.SetReadDeadline(time.Unix(1, 0)) })
 	c.answer.c = c
 	c.answer.sink.a = &c.answer
@@ -358,6 +361,18 @@ func (c *Conn) bodyTime(got, waited int64) time.Duration {
 	}
 	allowed := bodyGrace + time.Duration(got/c.o.BodyMinRate)*time.Second
 	return max(time.Millisecond, allowed-time.Duration(waited)*time.Millisecond)
+}
+
+// writing lets a write that waits for the client do so for WriteTimeout alone: an answer that
+// nobody takes holds its memory and its upstream.
+func (c *Conn) writing(begins bool) {
+	switch {
+	case c.state != stateServing: // TLS has something of its own to say
+	case begins && c.o.WriteTimeout > 0:
+		c.limit(c.o.WriteTimeout)
+	default:
+		c.limit(c.o.StreamIdle)
+	}
 }
 
 // plain tells whether the exchange is of the common shape that may run inside

@@ -365,6 +365,13 @@ func TestAHandlerIsToldThatTheClientIsGone(t *testing.T) {
 	serialtest.AClientThatGoesAwayCancelsTheExchange(t, serve, request(t, "GET", "/", ""))
 }
 
+func TestAClientThatTakesNothingIsCut(t *testing.T) {
+	starter := func(t testing.TB, m serialtest.Mode, h serialtest.HandlerFunc) *serialtest.Server {
+		return start(t, m, h, func(o *Options) { o.WriteTimeout = 300 * time.Millisecond }).Server
+	}
+	serialtest.AClientThatTakesNothingIsCut(t, starter, request(t, "GET", "/", ""))
+}
+
 func TestSlowAndIdleClientsAreEnded(t *testing.T) {
 	short := func(o *Options) {
 		o.HeadTimeout, o.IdleTimeout, o.StreamIdle = 300*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond
