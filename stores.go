@@ -36,6 +36,8 @@ type storeKey struct {
 	master config.Master
 }
 
+func storeKeyOf(k *config.KMS) storeKey { return storeKey{k.Dir, k.Master} }
+
 // Open opens the store that k names, or gives the one that is open already. It
 // stays open until Close.
 func (s *Stores) Open(k *config.KMS) (*kms.Store, error) {
@@ -65,7 +67,7 @@ func (s *Stores) Certificates(k *config.KMS) (*certstore.Storage, error) {
 
 // opened is called with the lock held.
 func (s *Stores) opened(k *config.KMS) (*openStore, error) {
-	key := storeKey{k.Dir, k.Master}
+	key := storeKeyOf(k)
 	if store := s.open[key]; store != nil {
 		return store, nil
 	}

@@ -24,6 +24,7 @@ type sources struct {
 	by map[handshake.Source]any // what a source was made of
 
 	identities identities
+	identityOf map[*config.TLS]*handshake.Identity // what the settings prove and demand
 }
 
 // close ends all sources.
@@ -44,7 +45,7 @@ func (s *sources) closeBut(other *sources) {
 }
 
 func (s *Server) loadSources(t *config.Tree, old *sources) (*sources, error) {
-	all := &sources{of: map[*config.TLS][]handshake.Source{}, by: map[handshake.Source]any{}, identities: identities{}}
+	all := &sources{of: map[*config.TLS][]handshake.Source{}, by: map[handshake.Source]any{}, identities: identities{}, identityOf: map[*config.TLS]*handshake.Identity{}}
 	var problems []error
 	for name, cfg := range t.TLS {
 		if err := s.loadSource(t, name, cfg, all, old); err != nil {
@@ -84,7 +85,7 @@ func (s *Server) loadSources(t *config.Tree, old *sources) (*sources, error) {
 // loadSource makes the sources of settings, or takes over those that the old
 // configuration has. Their order is that in which they are asked.
 func (s *Server) loadSource(t *config.Tree, name string, cfg *config.TLS, all, old *sources) error {
-	if err := s.loadIdentity(cfg, all.identities, old.known()); err != nil {
+	if err := s.loadIdentity(t, cfg, all, old.known()); err != nil {
 		return err
 	}
 	if len(cfg.Certificates.Files) > 0 {
@@ -230,7 +231,7 @@ func serverTLS(cfg *config.TLS, all *sources, roots [][]byte, protos []string) (
 		return nil, err
 	}
 	set := handshake.Settings{
-		Sources: all.of[cfg], Identity: all.identity(cfg), PQ: pq, Groups: groups, MinVersion: version, NextProtos: protos,
+		Sources: all.of[cfg], Identity: all.identityOf[cfg], PQ: pq, Groups: groups, MinVersion: version, NextProtos: protos,
 		Tickets: handshake.Tickets{Off: !cfg.SessionTickets, Roots: roots},
 	}
 	if cfg.ClientCA != "" {
@@ -272,7 +273,7 @@ func clientSide(cfg *config.TLS, all *sources, protos []string) (*handshake.Clie
 		return nil, err
 	}
 	set := handshake.ClientSettings{
-		PQ: pq, Groups: groups, MinVersion: version, ServerName: cfg.ServerName, Identity: all.identity(cfg),
+		PQ: pq, Groups: groups, MinVersion: version, ServerName: cfg.ServerName, Identity: all.identityOf[cfg],
 		NextProtos: protos,
 	}
 	if ca := cfg.UpstreamCA(); ca != "" {

@@ -44,6 +44,22 @@ func (c *checker) certificates(s *TLS, name, path string) {
 
 // identity checks that the proof rests on what it needs.
 func (c *checker) identity(s *TLS, path string) {
+	at, id := join(path, "identity"), s.Identity
+	switch {
+	case id.Store == "":
+		for _, f := range []struct {
+			key   string
+			value File
+		}{{"cert", id.Cert}, {"key", id.Key}} {
+			if f.value == "" && !c.failedBelow(join(at, f.key)) {
+				c.fail(join(at, f.key), "is missing", "an identity has cert and key, or store")
+			}
+		}
+	case id.Cert != "" || id.Key != "":
+		c.fail(at, "needs cert and key, files, or store, an entry of our own; it has both", "")
+	case c.tree.KMS == nil:
+		c.fail(join(at, "store"), "there is no store", "add kms: {dir, master} at the top")
+	}
 	if s.MinVersion == TLS12 {
 		c.fail(join(path, "identity"), "needs TLS 1.3, and min_version is 1.2", "drop min_version")
 	}

@@ -29,9 +29,11 @@ type TLS struct {
 // one. Both sides of a hop prove theirs right after the TLS handshake.
 type Identity struct {
 	// Cert is a PEM file: the leaf first, then intermediates.
-	Cert File `yaml:"cert" required:"true"`
+	Cert File `yaml:"cert"`
 	// Key is the PEM file of the leaf's private key.
-	Key File `yaml:"key" required:"true"`
+	Key File `yaml:"key"`
+	// Store names an entry of kind ml-dsa of the key store instead of Cert and Key: the key, with the chain as its public part. Each proof is a line in its audit.
+	Store string `yaml:"store"`
 	// CA is a PEM file of the authorities that vouch for peers.
 	CA File `yaml:"ca" required:"true"`
 }

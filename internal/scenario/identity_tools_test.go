@@ -1,10 +1,14 @@
 package scenario
 
 // Promise: `pqgw probe` and `pqgw zap get` prove an ML-DSA identity to a hop that
-// demands one, and print the name that it has proven.
+// demands one, and print the name that it has proven. A gateway's own can lie in the
+// key store.
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -74,5 +78,34 @@ func TestProbeAndZapProveAnIdentityToAHop(t *testing.T) {
 		if code := Pqgw(t, concat(args, flags)...).ExitCode(t); code != 2 {
 			t.Errorf("%v with %v exits %d, want 2", args, flags, code)
 		}
+	}
+}
+
+func TestAnIdentityOfTheStoreIsProvenByAGateway(t *testing.T) {
+	tls := certificates(t, "front", "back")
+	ids := mldsa(t, "caller", "back")
+	store := NewStore(t)
+	key, err := os.ReadFile(filepath.Join(ids, "back-key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.KMS(t, string(key), "put", "hop-id", "--kind", "ml-dsa", "--public", filepath.Join(ids, "back.pem"))
+	addr := FreeAddr(t)
+	g := Run(t, fmt.Sprintf(`version: 1
+%s
+tls:
+  mesh: {certificates: {files: {cert: %q, key: %q}}, client_ca: %q, pq: require, identity: {store: hop-id, ca: %q}}
+listeners: [{name: hop, address: %q, protocols: [zap], tls: mesh}]
+routes: [{to: trace}]
+`, store.YAML(), filepath.Join(tls, "back.pem"), filepath.Join(tls, "back-key.pem"), filepath.Join(tls, "ca.pem"), filepath.Join(ids, "ca.pem"), addr))
+	p := Pqgw(t, concat([]string{"zap", "get", "zap+tls://" + addr + "/", "-v", "--fail"}, pair(tls, "front"), identityFlags(ids, "caller", ids))...)
+	if code := p.ExitCode(t); code != 0 {
+		t.Errorf("exit %d\n%s", code, g.Stderr.String())
+	}
+	if said := p.Stderr.String(); !strings.Contains(said, "verified peer back, pq_identity: true") {
+		t.Errorf("zap get says\n%s", said)
+	}
+	if audit := store.KMS(t, "", "audit"); !strings.Contains(audit, `"op":"sign","name":"hop-id"`) {
+		t.Errorf("the audit does not tell of the proof:\n%s", audit)
 	}
 }
