@@ -26,6 +26,7 @@ import (
 	"github.com/hanzoai/pqgw/transports/http1"
 	"github.com/hanzoai/pqgw/transports/http2"
 	"github.com/hanzoai/pqgw/transports/http3"
+	"github.com/hanzoai/pqgw/transports/serial"
 	"github.com/hanzoai/pqgw/transports/zap"
 	"github.com/hanzoai/pqgw/transports/zaprpc"
 )
@@ -87,7 +88,7 @@ type Settings struct {
 	Connections int
 	// Handshakes limits those under way; nil does not.
 	Handshakes *handshake.Limiter
-	// Timeouts of connections, see http1.Options.
+	// Timeouts of connections, see serial.Options.
 	HandshakeTimeout, HeadTimeout, IdleTimeout, StreamIdle time.Duration
 	// BodyMinRate in bytes per second.
 	BodyMinRate int64
@@ -266,17 +267,15 @@ func (l *Listener) Update(s Settings) {
 		f.speaksZAP = f.speaksZAP || p == ZAP
 		f.speaksRPC = f.speaksRPC || p == ZAPRPC && s.RPC != nil
 	}
-	f.h1 = http1.Options{
+	shared := serial.Options{
 		Handler: s.Handler, Watch: l.watch, Limits: s.Limits, HeadTimeout: s.HeadTimeout, IdleTimeout: s.IdleTimeout,
-		StreamIdle: s.StreamIdle, WriteTimeout: writeTimeout, BodyMinRate: s.BodyMinRate, MaxRequests: s.MaxRequests, H2C: f.speaks2c && s.TLS == nil,
+		StreamIdle: s.StreamIdle, WriteTimeout: writeTimeout, BodyMinRate: s.BodyMinRate, MaxRequests: s.MaxRequests,
 	}
+	f.h1 = http1.Options{Options: shared, H2C: f.speaks2c && s.TLS == nil}
+	f.zap = zap.Options{Options: shared}
 	f.h2 = http2Options(&s)
 	f.rpc = zaprpc.Options{
 		Router: s.RPC, Watch: l.watch, Calls: s.RPCCalls, FrameBytes: s.RPCFrameBytes, IdleTimeout: s.IdleTimeout, StreamIdle: s.StreamIdle,
-	}
-	f.zap = zap.Options{
-		Handler: s.Handler, Watch: l.watch, Limits: s.Limits, HeadTimeout: s.HeadTimeout, IdleTimeout: s.IdleTimeout,
-		StreamIdle: s.StreamIdle, WriteTimeout: writeTimeout, BodyMinRate: s.BodyMinRate, MaxRequests: s.MaxRequests,
 	}
 	if s.QUIC != nil {
 		f.h3, f.quic = http3Options(&s, l), quicConfig(&s)

@@ -45,7 +45,7 @@ func (l *Listener) serveHTTP1(s *stream.Stream, info *exchange.Conn, f *inForce)
 	err := c.Serve()
 	l.untrack(c)
 	if errors.Is(err, http1.ErrPreface) {
-		l.serveHTTP2(s, c.Unread(), info, f)
+		l.serveHTTP2(s, c.Pending(), info, f)
 		return
 	}
 	l.ended(err, info)

@@ -2,6 +2,7 @@ package http1
 
 import (
 	"io"
+	"strconv"
 
 	"github.com/hanzoai/pqgw/exchange"
 )
@@ -183,4 +184,25 @@ func (c *chunks) trailers(b []byte, limit int) (n int, r *exchange.Refusal) {
 	c.trailer = c.trailer[:end]
 	c.state = chunkDone
 	return end - had, nil
+}
+
+// appendChunkHead writes what goes before a chunk of n bytes.
+func appendChunkHead(out []byte, n int) []byte {
+	return append(strconv.AppendInt(out, int64(n), 16), "\r\n"...)
+}
+
+// appendChunkEnd writes what goes behind a chunk of n bytes, or none, and the end of the
+// body behind the last.
+func appendChunkEnd(out []byte, n int, last bool, trailers *exchange.Head) []byte {
+	if n > 0 {
+		out = append(out, "\r\n"...)
+	}
+	if !last {
+		return out
+	}
+	out = append(out, "0\r\n"...)
+	if trailers != nil {
+		out = appendFields(out, trailers)
+	}
+	return append(out, "\r\n"...)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -37,10 +36,10 @@ type ClientConn struct {
 
 	x        *exchange.Exchange
 	timeouts exchange.Timeouts
-	out      []byte // the request's head, and a small body behind it, until they are sent
-	rest     []byte // a larger whole body, in the caller's memory
-	pending  bool   // out and rest wait for ReadHead
-	duplex   bool   // SendBody runs beside the reading: no callbacks
+	out      *[]byte // the request's head, and a small body behind it, until they are sent
+	rest     []byte  // a larger whole body, in the caller's memory
+	pending  bool    // out and rest wait for ReadHead
+	duplex   bool    // SendBody runs beside the reading: no callbacks
 	chunked  bool
 	unsent   bool // the request's body has not been sent to its end
 	head     *exchange.Head
@@ -153,14 +152,13 @@ func (c *ClientConn) Send(x *exchange.Exchange, src exchange.Source, t exchange.
 		}
 	}
 	c.chunked = src != nil && length < 0
-	out := c.out
-	if out == nil {
-		out = (*headPool.Get().(*[]byte))[:0]
+	if c.out == nil {
+		c.out = serial.GetScratch()
 	}
-	c.out = appendRequest(out, &x.Request, src != nil, length)
+	*c.out = appendRequest((*c.out)[:0], &x.Request, src != nil, length)
 	c.unsent = !ok
-	if ok && len(whole) <= joinBytes {
-		c.out = append(c.out, whole...)
+	if ok && len(whole) <= serial.JoinBytes {
+		*c.out = append(*c.out, whole...)
 	} else if ok {
 		c.rest = whole
 	}
@@ -179,12 +177,12 @@ func (c *ClientConn) write() error {
 	c.pending = false
 	var err error
 	if len(c.rest) > 0 {
-		err = c.s.Writev(c.out, c.rest, nil)
+		err = c.s.Writev(*c.out, c.rest, nil)
 		c.rest = nil
 	} else {
-		_, err = c.s.Write(c.out)
+		_, err = c.s.Write(*c.out)
 	}
-	c.out = c.out[:0]
+	*c.out = (*c.out)[:0]
 	return err
 }
 
@@ -201,7 +199,7 @@ func (c *ClientConn) fail(op string, err error) error {
 	switch {
 	case c.cancelled.Load() != nil:
 		err = *c.cancelled.Load()
-	case isTimeout(err):
+	case serial.IsTimeout(err):
 		err = exchange.ErrTimeout
 	}
 	return &exchange.UpstreamError{Op: op, Answered: c.answered, Err: err}
@@ -209,26 +207,27 @@ func (c *ClientConn) fail(op string, err error) error {
 
 // SendBody implements exchange.Call.
 func (c *ClientConn) SendBody(src exchange.Source) error {
-	var prefix []byte
 	for {
 		p, err := src.Next()
 		if err != nil && err != io.EOF { //nolint:errorlint // the end is this value
 			return err
 		}
 		last := err == io.EOF //nolint:errorlint // as above
-		prefix = prefix[:0]
-		var tail []byte
-		if c.chunked {
-			if len(p) > 0 {
-				prefix = append(strconv.AppendInt(prefix, int64(len(p)), 16), "\r\n"...)
-				tail = crlf
-			}
-			if last {
-				tail = appendEnd(tail, src.Trailers())
-			}
+		out := (*c.out)[:0]
+		if c.chunked && len(p) > 0 {
+			out = appendChunkHead(out, len(p))
 		}
+		head := len(out)
+		if c.chunked {
+			var trailers *exchange.Head
+			if last {
+				trailers = src.Trailers()
+			}
+			out = appendChunkEnd(out, len(p), last, trailers)
+		}
+		*c.out = out
 		c.limit(c.timeouts.Idle)
-		if err := c.s.Writev(prefix, p, tail); err != nil {
+		if err := c.s.Writev(out[:head], p, out[head:]); err != nil {
 			return &exchange.UpstreamError{Op: "send", Answered: false, Err: err}
 		}
 		if last {
@@ -249,7 +248,7 @@ func (c *ClientConn) limit(d time.Duration) { c.o.Watch.Set(&c.entry, d) }
 // ReadHead implements exchange.Call.
 func (c *ClientConn) ReadHead(h *exchange.Head) error {
 	if c.final {
-		return c.fail("read head", errTwice)
+		return c.fail("read head", serial.ErrAnswered)
 	}
 	c.drop()
 	c.head = h
@@ -473,9 +472,8 @@ func (c *ClientConn) Finish() bool {
 	c.buf.Put()
 	c.buf, c.r, c.w = nil, 0, 0
 	if c.out != nil {
-		out := c.out[:0]
+		serial.PutScratch(c.out)
 		c.out = nil
-		putHead(&out)
 	}
 	c.x, c.head = nil, nil
 	c.cleared.Store(false)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/transports/deadline"
+	"github.com/hanzoai/pqgw/transports/serial"
 	"github.com/hanzoai/pqgw/transports/serial/serialtest"
 )
 
@@ -126,7 +127,7 @@ func TestATunnelGoesOnWhileDraining(t *testing.T) {
 			t.Fatalf("%v %v", resp, err)
 		}
 		s.Shutdown()
-		time.AfterFunc(graceWhileDraining+2*deadline.Tick, func() {
+		time.AfterFunc(serial.GraceWhileDraining+2*deadline.Tick, func() {
 			_, _ = io.WriteString(c, "late")
 			_ = c.(interface{ CloseWrite() error }).CloseWrite()
 		})

@@ -2,336 +2,89 @@ package http1
 
 import (
 	"errors"
-	"io"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/hanzoai/pqgw/exchange"
-	"github.com/hanzoai/pqgw/transports/buffer"
-	"github.com/hanzoai/pqgw/transports/deadline"
 	"github.com/hanzoai/pqgw/transports/serial"
 	"github.com/hanzoai/pqgw/transports/stream"
 )
 
 // Options are what all connections of a listener share.
 type Options struct {
-	// Handler serves the exchanges.
-	Handler exchange.Handler
-	// Watch keeps the deadlines.
-	Watch *deadline.Watch
-	// Limits on requests.
-	Limits exchange.Limits
-	// HeadTimeout is the longest from the first byte of a head to its last.
-	HeadTimeout time.Duration
-	// IdleTimeout closes a connection without a request.
-	IdleTimeout time.Duration
-	// StreamIdle ends an exchange in which nothing moves.
-	StreamIdle time.Duration
-	// WriteTimeout cuts a client that has not taken what one write holds; 0 stands for StreamIdle.
-	WriteTimeout time.Duration
-	// BodyMinRate is the slowest a request body may arrive, in bytes per second; 0 for any.
-	BodyMinRate int64
-	// MaxRequests closes the connection in good order after so many; 0 for never.
-	MaxRequests int
+	serial.Options
 	// H2C lets Serve return ErrPreface to a client that begins with HTTP/2.
 	H2C bool
 }
 
 // ErrPreface: the client speaks HTTP/2 with prior knowledge (RFC 9113, section
-// 3.3). Conn.Unread has what it sent.
+// 3.3). The connection is the caller's again, and Conn.Pending has what the client sent.
 var ErrPreface = errors.New("HTTP/2 connection preface")
 
 // maxWholeBody is the largest request body that is gathered before the request is
 // dispatched; larger ones are streamed.
 const maxWholeBody = 64 << 10
 
-// graceWhileDraining is how long an idle connection may stay once we want to
-// stop: a request that is on its way then still gets its answer.
-const graceWhileDraining = time.Second
-
 // Conn is the server's side of one connection. Serve runs it; Shutdown and Close
 // may be called from elsewhere.
 type Conn struct {
-	o     *Options
-	s     *stream.Stream
-	info  *exchange.Conn
-	entry deadline.Entry
-
-	buf      *buffer.Buffer // what was read: buf.B[r:w]
-	r, w     int
-	scanned  int // of the head being read, from r
-	headEnd  int // from r; 0 while it is incomplete
-	minor    int
-	requests int
-
-	// work is what one request takes; an idle connection has none. mu guards the
-	// pointer against those who cancel.
-	*work
-	mu sync.Mutex
-
-	step    func() bool
-	err     error // why serving ends
-	state   connState
-	closing bool  // answer with Connection: close
-	began   int64 // when we began to wait for the body, by the watch
-	waited  int64 // for how long we did, milliseconds
-	unread  bool  // the request's body was not read to its end
-	// Methods as values, kept so that they cost no allocation.
-	reader    func([]byte) (int, error)
-	interrupt func()
-	cont      func() error
-
-	draining atomic.Bool
-	gone     atomic.Bool
+	serial.Conn
+	o       *Options
+	turn    *turn
+	scanned int // of the head being read
+	minor   int
 }
 
-// work is the state of a request. It is pooled: of ten thousand connections most
-// are idle.
-type work struct {
-	x      exchange.Exchange
-	body   serial.Body
-	chunks chunks
-	whole  exchange.Bytes
-	answer answer
+// turn is the state of an exchange, and its exchange.Responder.
+type turn struct {
+	serial.Turn
+	c         *Conn
+	chunks    chunks
+	continued bool         // the client was told to continue
+	proceed   func() error // sendContinue, kept so that it costs no allocation
 }
 
-var workPool = sync.Pool{New: func() any { return new(work) }}
+var turns = sync.Pool{New: func() any {
+	t := new(turn)
+	t.proceed = t.sendContinue
+	return t
+}}
 
-// begin takes the state of a request, once its first bytes have come.
-func (c *Conn) begin() {
-	if c.work != nil {
-		return
-	}
-	w := workPool.Get().(*work)
-	w.answer.c = c
-	w.body.Use(c.reader, c.interrupt)
-	w.answer.reset()
-	w.x.Reset(c.info)
-	c.mu.Lock()
-	c.work = w
-	c.mu.Unlock()
-}
-
-// rest gives it back.
-func (c *Conn) rest() {
-	if c.work == nil {
-		return
-	}
-	w := c.work
-	c.mu.Lock()
-	c.work = nil
-	c.mu.Unlock()
-	w.answer.c, w.chunks.limits = nil, nil
-	w.body.Drop()
-	w.x.Reset(nil)
-	w.x.Request.Reset(nil)
-	w.x.Response.Reset(nil)
-	w.x.Responder = nil
-	w.whole.Reset(nil)
-	workPool.Put(w)
-}
-
-// cancel tells the exchange under way, if there is one, that nobody waits for it.
-func (c *Conn) cancel(reason error) {
-	c.mu.Lock()
-	if c.work != nil {
-		c.x.Cancel(reason)
-	}
-	c.mu.Unlock()
-}
-
-// connState is what the connection waits for, which says what a deadline means.
-type connState uint8
-
-const (
-	stateIdle connState = iota
-	stateHead
-	stateBody
-	stateServing
-)
-
-// NewConn makes the server's side of s.
+// NewConn makes the server's side of s. fd is the socket's descriptor, or -1.
 func NewConn(s *stream.Stream, info *exchange.Conn, fd int, o *Options) *Conn {
-	c := &Conn{o: o, s: s, info: info}
-	c.step = c.stepOnce
-	s.Sock.Waiting = c.writing
-	c.reader, c.interrupt = c.readBody, c.interruptRead
-	c.cont = c.sendContinue
-	c.entry = deadline.Entry{Expire: c.wake, Gone: c.clientGone, FD: fd}
+	c := &Conn{o: o}
+	c.Init(c, s, info, fd, &o.Options)
 	return c
 }
 
-// writing lets a write that waits for the client do so for WriteTimeout alone: an answer that
-// nobody takes holds its memory and its upstream.
-func (c *Conn) writing(begins bool) {
-	switch {
-	case c.state != stateServing: // TLS has something of its own to say
-	case begins && c.o.WriteTimeout > 0:
-		c.limit(c.o.WriteTimeout)
-	default:
-		c.limit(c.o.StreamIdle)
-	}
+// Begin implements serial.Protocol.
+func (c *Conn) Begin() *serial.Turn {
+	t := turns.Get().(*turn) //nolint:forcetypeassert // nothing else is put there
+	t.c, c.turn = c, t
+	t.Bind(&c.Conn, t)
+	return &t.Turn
 }
 
-// wake ends the waits of the connection's goroutines; they find out why.
-func (c *Conn) wake() { _ = c.s.Sock.SetDeadline(time.Unix(1, 0)) }
-
-func (c *Conn) clientGone() {
-	c.gone.Store(true)
-	c.cancel(exchange.ErrClientGone)
-	c.interruptRead()
+// Rest implements serial.Protocol.
+func (c *Conn) Rest() {
+	t := c.turn
+	c.turn, t.c, t.chunks.limits = nil, nil, nil
+	t.Drop()
+	turns.Put(t)
 }
 
-func (c *Conn) interruptRead() { _ = c.s.Sock.SetReadDeadline(time.Unix(1, 0)) }
-
-// Shutdown lets what runs end and takes no further request, but one that is on its
-// way already.
-func (c *Conn) Shutdown() {
-	c.draining.Store(true)
-	_ = c.s.Sock.SetReadDeadline(time.Now().Add(graceWhileDraining))
-}
-
-// Close cuts the connection.
-func (c *Conn) Close() {
-	c.cancel(errClosed)
-	_ = c.s.Sock.Close()
-}
-
-var errClosed = errors.New("connection closed by us")
-
-// Unread is what was read and not used, after Serve returned ErrPreface.
-func (c *Conn) Unread() []byte { return c.buf.B[c.r:c.w] }
-
-// Serve serves the connection until it ends and closes it, except on
-// ErrPreface, when it is the caller's again.
-func (c *Conn) Serve() error {
-	c.o.Watch.Add(&c.entry)
-	c.idle()
-	for c.err == nil {
-		if c.s.Sock.CanStep() {
-			if err := c.s.Sock.Step(c.step); err != nil && c.err == nil {
-				c.interrupted(err)
-			}
-		} else {
-			c.stepOnce()
-		}
-		if c.err == nil && c.state == stateServing {
-			c.serve()
-		}
+// Parse implements serial.Protocol.
+func (c *Conn) Parse() (ready bool, err error) {
+	if c.Head > 0 {
+		return c.bodyAtHand(), nil
 	}
-	if c.err == ErrPreface { //nolint:errorlint // set by us
-		c.rest()
-		c.s.Sock.Waiting = nil
-	} else {
-		c.end()
-	}
-	c.o.Watch.Remove(&c.entry)
-	if c.err == io.EOF || c.err == errClosed { //nolint:errorlint // set by us
-		return nil
-	}
-	return c.err
-}
-
-// stepOnce reads and serves requests until it would wait (false, only inside a
-// callback), or until the connection is to be driven from outside: it has ended, or a
-// request has come that is not of the common shape (true).
-func (c *Conn) stepOnce() (outside bool) {
-	for c.err == nil {
-		if c.headEnd == 0 && !c.parseHead() || c.headEnd > 0 && !c.bodyAtHand() {
-			if again, failed := c.fill(); again || failed {
-				return failed
-			}
-			continue
-		}
-		if c.err != nil || !c.plain() {
-			return true
-		}
-		c.serve()
-	}
-	return true
-}
-
-// fill reads more. Inside a callback it may find nothing yet; an idle
-// connection then keeps no buffer.
-func (c *Conn) fill() (again, failed bool) {
-	c.room()
-	if c.r == c.w {
-		c.rest()
-	}
-	n, err := c.s.Read(c.buf.B[c.w:])
-	if n > 0 {
-		c.begin()
-		c.w += n
-		return false, false
-	}
-	if err == nil {
-		return false, false
-	}
-	if err != stream.ErrAgain { //nolint:errorlint // an identity
-		c.interrupted(err)
-		return false, true
-	}
-	if c.r < c.w {
-		return !c.s.Sock.LookAgain(), false
-	}
-	c.buf.Put()
-	c.buf, c.r, c.w = nil, 0, 0
-	return true, false
-}
-
-// room makes space behind what was read, for the rest of the head or body.
-func (c *Conn) room() {
-	if c.buf == nil {
-		c.buf = buffer.Get(buffer.Small)
-	}
-	if c.w < len(c.buf.B) {
-		return
-	}
-	have := c.w - c.r
-	want := have + buffer.Small
-	if c.headEnd > 0 {
-		want = c.headEnd + int(c.x.Request.Length)
-	}
-	if want <= len(c.buf.B) {
-		copy(c.buf.B, c.buf.B[c.r:c.w])
-	} else {
-		b := buffer.Get(max(want, 4*have))
-		copy(b.B, c.buf.B[c.r:c.w])
-		c.buf.Put()
-		c.buf = b
-	}
-	c.r, c.w = 0, have
-	if c.headEnd > 0 {
-		c.x.Request.Rebase(c.buf.B[:c.headEnd])
-	}
-}
-
-// limit moves the deadline; where it has passed already, the next wait fails.
-func (c *Conn) limit(d time.Duration) { c.o.Watch.Set(&c.entry, d) }
-
-// idle waits for the next request.
-func (c *Conn) idle() {
-	c.state, c.headEnd, c.scanned = stateIdle, 0, 0
-	c.limit(c.o.IdleTimeout)
-	c.o.Watch.AskOnce(&c.entry)
-}
-
-// parseHead takes in the head once all of it has come. It returns false where more must
-// be read.
-func (c *Conn) parseHead() bool {
 	c.skipEmptyLine()
-	b := c.pending()
+	b := c.Pending()
 	if len(b) == 0 {
-		return false
+		return false, nil
 	}
-	if c.state == stateIdle {
-		c.state = stateHead
-		c.limit(c.o.HeadTimeout)
-	}
+	c.AwaitHead()
 	if c.o.H2C && isPreface(b) {
-		c.err = ErrPreface
-		return true
+		return false, ErrPreface
 	}
 	end, next, r := scanHead(b, c.scanned)
 	c.scanned = next
@@ -339,29 +92,22 @@ func (c *Conn) parseHead() bool {
 		r = exchange.RefuseHeadSize
 	}
 	if r != nil {
-		c.refuse(r)
-		return true
+		c.Refuse(r)
+		return true, nil
 	}
 	if end == 0 {
-		return false
+		return false, nil
 	}
-	c.headEnd = end
 	c.accept(b[:end:end])
-	return true
-}
-
-func (c *Conn) pending() []byte {
-	if c.buf == nil {
-		return nil
-	}
-	return c.buf.B[c.r:c.w]
+	return c.bodyAtHand(), nil
 }
 
 // skipEmptyLine takes a CR LF before the request line as not sent, as old clients
 // do send it behind a body (RFC 9112, section 2.2).
 func (c *Conn) skipEmptyLine() {
-	if b := c.pending(); c.scanned <= 1 && len(b) >= 2 && b[0] == '\r' && b[1] == '\n' {
-		c.r, c.scanned = c.r+2, 0
+	if b := c.Pending(); c.scanned <= 1 && len(b) >= 2 && b[0] == '\r' && b[1] == '\n' {
+		c.Skip(2)
+		c.scanned = 0
 	}
 }
 
@@ -373,95 +119,98 @@ func isPreface(b []byte) bool {
 
 // accept parses and checks a complete head.
 func (c *Conn) accept(head []byte) {
-	c.x.Reset(c.info)
-	c.x.Start = time.Now()
-	c.x.Responder = &c.answer
-	minor, r := parseRequest(head, &c.x.Request, c.o.Limits.Fields)
-	c.minor = minor
+	x := c.turn.Renew()
+	minor, r := parseRequest(head, &x.Request, c.o.Limits.Fields)
 	if r == nil {
-		r = exchange.CheckRequest(&c.x.Request, exchange.HTTP1, minor, &c.o.Limits)
+		r = exchange.CheckRequest(&x.Request, exchange.HTTP1, minor, &c.o.Limits)
 	}
-	c.x.Refusal = r
-	c.state = stateServing
+	x.Refusal = r
+	c.begin(minor, len(head))
 }
 
-// refuse makes an exchange of a head that could not be parsed.
-func (c *Conn) refuse(r *exchange.Refusal) {
-	c.x.Reset(c.info)
-	c.x.Start = time.Now()
-	c.x.Responder = &c.answer
-	c.x.Request.Reset(nil)
-	c.x.Refusal = r
-	c.minor = 1
-	c.headEnd = max(1, c.w-c.r)
-	c.state = stateServing
+// begin makes ready for the answer to a request whose head was read.
+func (c *Conn) begin(minor, head int) {
+	c.minor, c.Head, c.scanned, c.turn.continued = minor, head, 0, false
+}
+
+// Refuse implements serial.Protocol. A head that was parsed already is kept, for the log.
+func (c *Conn) Refuse(r *exchange.Refusal) {
+	if c.Head > 0 {
+		c.turn.X.Refusal = r
+		return
+	}
+	c.turn.Refuse(r)
+	c.begin(1, len(c.Pending()))
 }
 
 // bodyAtHand tells whether the request can be dispatched: its body is none, or
 // here, or to be streamed.
 func (c *Conn) bodyAtHand() bool {
-	q := &c.x.Request
-	if c.x.Refusal != nil || q.Length <= 0 || q.Length > maxWholeBody || q.ExpectContinue {
+	x := &c.turn.X
+	q := &x.Request
+	if x.Refusal != nil || q.Length <= 0 || q.Length > maxWholeBody || q.ExpectContinue {
 		return true
 	}
-	if c.w-c.r-c.headEnd >= int(q.Length) {
+	c.Size = c.Head + int(q.Length)
+	have := len(c.Pending())
+	if have >= c.Size {
 		return true
 	}
-	if c.state == stateServing {
-		c.state, c.began = stateBody, c.o.Watch.Now()
-	}
-	c.limit(c.bodyTime(int64(c.w-c.r-c.headEnd), c.o.Watch.Now()-c.began))
+	c.AwaitBody(have - c.Head)
 	return false
 }
 
-// bodyGrace is how long a body may take before its rate counts.
-const bodyGrace = 10 * time.Second
-
-// bodyTime is how much longer a client may take that has sent so many bytes in
-// so many milliseconds of our waiting.
-func (c *Conn) bodyTime(got, waited int64) time.Duration {
-	if c.o.BodyMinRate <= 0 {
-		return c.o.StreamIdle
-	}
-	allowed := bodyGrace + time.Duration(got/c.o.BodyMinRate)*time.Second
-	return max(time.Millisecond, allowed-time.Duration(waited)*time.Millisecond)
+// Plain implements serial.Protocol: no body or one at hand, no upgrade.
+func (c *Conn) Plain() bool {
+	x := &c.turn.X
+	q := &x.Request
+	return x.Refusal == nil && !q.Chunked && !q.ExpectContinue && len(q.Protocol()) == 0 &&
+		(q.Length <= 0 || int64(len(c.Pending())-c.Head) >= q.Length)
 }
 
-// plain tells whether the exchange is of the common shape that may run inside
-// the callback: no body or one at hand, no upgrade.
-func (c *Conn) plain() bool {
-	q := &c.x.Request
-	return !c.s.Sock.Inside() || c.x.Refusal == nil && !q.Chunked && !q.ExpectContinue && len(q.Protocol()) == 0 &&
-		(q.Length <= 0 || c.w-c.r-c.headEnd >= int(q.Length))
-}
-
-// interrupted decides what the end of a wait means: the connection's end, an answer that
-// says that time is up, or nothing.
-func (c *Conn) interrupted(err error) {
-	if !isTimeout(err) {
-		switch c.err = err; c.state {
-		case stateHead:
-			c.err = &exchange.CutError{Reason: exchange.CutHead, Err: err}
-		case stateBody:
-			c.err = &exchange.CutError{Reason: exchange.CutBody, Err: err}
-		}
-		return
-	}
+// SetBody implements serial.Protocol.
+func (c *Conn) SetBody() (used int) {
+	t := c.turn
+	x := &t.X
+	q := &x.Request
+	rest := c.Pending()[c.Head:]
 	switch {
-	case c.entry.Expired() && c.state == stateHead:
-		c.refuse(exchange.RefuseSlowHead)
-	case c.entry.Expired() && c.state == stateBody:
-		c.x.Refusal, c.state = exchange.RefuseSlowBody, stateServing
-	case c.state != stateIdle && c.drainOnly(err):
-		return // what had begun to arrive when we began to drain may still do so
+	case x.Refusal != nil:
+		x.Body, c.Unread = nil, x.Refusal.Close
+	case !q.Chunked && q.Length <= 0:
+		x.Body = nil
+	case !q.Chunked && int64(len(rest)) >= q.Length:
+		t.Whole.Reset(rest[:q.Length])
+		x.Body, x.BytesIn = &t.Whole, q.Length
+		return c.Head + int(q.Length)
 	default:
-		c.err = io.EOF
-		return
+		t.stream(rest)
 	}
-	_ = c.s.Sock.SetDeadline(time.Now().Add(lingerTime))
+	return c.Head
 }
 
-func isTimeout(err error) bool {
-	var t interface{ Timeout() bool }
-	return errors.As(err, &t) && t.Timeout()
+// stream sets the body up that has not all come.
+func (t *turn) stream(rest []byte) {
+	q, lim := &t.X.Request, &t.c.o.Limits
+	if q.Chunked {
+		t.chunks.reset(lim)
+		t.Body.StartFramed(rest, &t.chunks, 0, -1)
+	} else {
+		t.Body.StartSized(rest, q.Length)
+	}
+	t.Body.Bound(lim.BodyBytes, &t.X.BytesIn)
+	if q.ExpectContinue {
+		t.Body.BeforeWait(t.proceed)
+	}
+	t.X.Body, t.c.Unread = &t.Body, true
+}
+
+// sendContinue asks the client for the body that it holds back.
+func (t *turn) sendContinue() error {
+	if t.continued || t.Sent() {
+		return nil
+	}
+	t.continued = true
+	_, err := t.c.Stream.Write([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
+	return err
 }

@@ -27,10 +27,7 @@ func start(t testing.TB, m serialtest.Mode, h serialtest.HandlerFunc, change fun
 	t.Helper()
 	w := deadline.New()
 	t.Cleanup(w.Close)
-	o := Options{
-		Handler: h, Watch: w, Limits: exchange.Limits{HeadBytes: 32 << 10, Fields: 128, BodyBytes: 1 << 30},
-		HeadTimeout: 10 * time.Second, IdleTimeout: time.Minute, StreamIdle: time.Minute,
-	}
+	o := Options{Options: serialtest.Options(w, h)}
 	if change != nil {
 		change(&o)
 	}
@@ -349,10 +346,10 @@ func TestThePrefaceOfHTTP2IsHandedOver(t *testing.T) {
 	w := deadline.New()
 	defer w.Close()
 	st := &stream.Stream{Sock: stream.NewSocket(a, true, nil)}
-	c := NewConn(st, &exchange.Conn{}, -1, &Options{Handler: serialtest.HandlerFunc(serialtest.Echo), Watch: w, H2C: true, Limits: exchange.Limits{HeadBytes: 1000}})
+	c := NewConn(st, &exchange.Conn{}, -1, &Options{Options: serialtest.Options(w, serialtest.HandlerFunc(serialtest.Echo)), H2C: true})
 	go func() { _, _ = io.WriteString(b, preface) }()
-	if err := c.Serve(); err != ErrPreface || !bytes.HasPrefix([]byte(preface), c.Unread()) { //nolint:errorlint // identity
-		t.Errorf("%v %q", err, c.Unread())
+	if err := c.Serve(); err != ErrPreface || !bytes.HasPrefix([]byte(preface), c.Pending()) { //nolint:errorlint // identity
+		t.Errorf("%v %q", err, c.Pending())
 	}
 	_, _ = a.Close(), b.Close()
 }

@@ -104,11 +104,10 @@ func (b *Body) Free() {
 	b.buf = nil
 }
 
-// Drop lets go of all that belongs to one connection.
+// Drop lets go of all that belongs to one message.
 func (b *Body) Drop() {
 	b.Free()
 	b.start(nil)
-	b.wait, b.wake = nil, nil
 }
 
 // Done tells whether the body was read to its end.

@@ -74,10 +74,7 @@ func runBenchServer(kind string) {
 // serveHTTP1 serves our own HTTP/1.1 over TLS.
 func serveHTTP1(ln net.Listener, h exchange.Handler) {
 	cfg := serialtest.Config()
-	o := &http1.Options{
-		Handler: h, Watch: deadline.New(), Limits: exchange.Limits{HeadBytes: 64 << 10, Fields: 256},
-		HeadTimeout: time.Minute, IdleTimeout: time.Minute, StreamIdle: time.Minute,
-	}
+	o := &http1.Options{Options: serialtest.Options(deadline.New(), h)}
 	for {
 		nc, err := ln.Accept()
 		if err != nil {

@@ -168,7 +168,7 @@ func (c *ClientConn) fail(op string, err error) error {
 		return *c.refused.Load()
 	case c.cancelled.Load() != nil:
 		err = *c.cancelled.Load()
-	case isTimeout(err):
+	case serial.IsTimeout(err):
 		err = exchange.ErrTimeout
 	}
 	return &exchange.UpstreamError{Op: op, Answered: c.answered, Err: err}
@@ -449,7 +449,7 @@ func (c *ClientConn) Finish() bool {
 	c.buf.Put()
 	c.buf, c.r, c.w, c.used = nil, 0, 0, 0
 	if c.out != nil {
-		putHead(c.out)
+		serial.PutScratch(c.out)
 		c.out = nil
 	}
 	c.x, c.head, c.rest = nil, nil, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/transports/deadline"
+	"github.com/hanzoai/pqgw/transports/serial"
 	"github.com/hanzoai/pqgw/transports/serial/serialtest"
 	"github.com/hanzoai/pqgw/transports/stream"
 	"github.com/hanzoai/pqgw/zapcodec"
@@ -63,7 +64,7 @@ func FuzzServer(f *testing.F) {
 
 func serveBytes(t *testing.T, w *deadline.Watch, in []byte, piece int) []byte {
 	m := &memory{in: in, piece: piece}
-	o := Options{Watch: w, Limits: fuzzLimits, Handler: serialtest.HandlerFunc(func(x *exchange.Exchange) {
+	o := Options{Options: serial.Options{Watch: w, Limits: fuzzLimits, Handler: serialtest.HandlerFunc(func(x *exchange.Exchange) {
 		if x.Refusal == nil && x.Body != nil {
 			b, err := io.ReadAll(readerOf{x.Body})
 			if err == nil && len(b) > len(in) {
@@ -80,7 +81,7 @@ func serveBytes(t *testing.T, w *deadline.Watch, in []byte, piece int) []byte {
 			return
 		}
 		serialtest.Echo(x)
-	})}
+	})}}
 	s := &stream.Stream{Sock: stream.NewSocket(m, true, nil)}
 	_ = NewConn(s, &exchange.Conn{}, -1, &o).Serve()
 	out := bytes.Clone(m.out.Bytes())

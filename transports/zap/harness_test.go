@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -30,10 +29,7 @@ func start(t testing.TB, m serialtest.Mode, h serialtest.HandlerFunc, change fun
 	t.Helper()
 	w := deadline.New()
 	t.Cleanup(w.Close)
-	o := Options{
-		Handler: h, Watch: w, Limits: exchange.Limits{HeadBytes: 32 << 10, Fields: 128, BodyBytes: 1 << 30},
-		HeadTimeout: 10 * time.Second, IdleTimeout: time.Minute, StreamIdle: time.Minute,
-	}
+	o := Options{Options: serialtest.Options(w, h)}
 	if change != nil {
 		change(&o)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/serial"
 	"github.com/hanzoai/pqgw/zapcodec"
 )
 
@@ -32,7 +33,7 @@ func (c *ClientConn) begin(x *exchange.Exchange, t exchange.Timeouts) {
 	c.cleared.Store(false)
 	c.refused.Store(nil)
 	if c.out == nil {
-		c.out = headPool.Get().(*[]byte)
+		c.out = serial.GetScratch()
 	}
 }
 
@@ -67,7 +68,7 @@ func (c *ClientConn) hold(body []byte) error {
 	if err := c.prepare(zapcodec.TypeRequest, len(body), -1); err != nil {
 		return err
 	}
-	if len(body) <= joinBytes {
+	if len(body) <= serial.JoinBytes {
 		*c.out = append(*c.out, body...)
 	} else {
 		c.rest = body
@@ -217,7 +218,7 @@ func (c *ClientConn) sendInside(src exchange.Source) error {
 		}
 		left -= int64(len(p))
 		if left < 0 || last && left > 0 {
-			return c.giveUp(sendError(errBodyLength))
+			return c.giveUp(sendError(serial.ErrBodyLength))
 		}
 		if len(p) > 0 {
 			c.limit(c.timeouts.Idle)

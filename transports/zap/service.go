@@ -12,6 +12,7 @@ import (
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/handshake"
 	"github.com/hanzoai/pqgw/transports/deadline"
+	"github.com/hanzoai/pqgw/transports/serial"
 	"github.com/hanzoai/pqgw/transports/stream"
 )
 
@@ -121,11 +122,11 @@ func (s *Server) begin(ln net.Listener) bool {
 }
 
 func (s *Server) options() *Options {
-	o := &Options{
-		Handler: s.Handler, Watch: deadline.New(), Limits: s.Limits, MessageBytes: s.MessageBytes,
+	o := &Options{MessageBytes: s.MessageBytes, Options: serial.Options{
+		Handler: s.Handler, Watch: deadline.New(), Limits: s.Limits,
 		HeadTimeout: orDefault(s.HeadTimeout, defaultHeadTime), IdleTimeout: orDefault(s.IdleTimeout, defaultIdleTime),
 		StreamIdle: orDefault(s.StreamIdle, defaultStreamIdl),
-	}
+	}}
 	o.Limits.HeadBytes = orDefault(o.Limits.HeadBytes, defaultHeadBytes)
 	o.Limits.Fields = orDefault(o.Limits.Fields, defaultFields)
 	o.Limits.BodyBytes = orDefault(o.Limits.BodyBytes, defaultBodyBytes)

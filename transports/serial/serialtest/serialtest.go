@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/deadline"
+	"github.com/hanzoai/pqgw/transports/serial"
 	"github.com/hanzoai/pqgw/transports/stream"
 )
 
@@ -58,6 +60,14 @@ func Config(alpn ...string) *tls.Config {
 		panic(err)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: alpn}
+}
+
+// Options are the usual ones of a server.
+func Options(w *deadline.Watch, h exchange.Handler) serial.Options {
+	return serial.Options{
+		Handler: h, Watch: w, Limits: exchange.Limits{HeadBytes: 32 << 10, Fields: 128, BodyBytes: 1 << 30},
+		HeadTimeout: 10 * time.Second, IdleTimeout: time.Minute, StreamIdle: time.Minute,
+	}
 }
 
 // Conn is the server's side of one connection.
