@@ -66,6 +66,7 @@ func (f *flow) explain(status int, reason, text string) {
 // answer sends a head and a body that lies in memory.
 func (f *flow) answer(h *exchange.Head, body []byte) {
 	f.status = h.Status
+	f.plain(h)
 	f.advertise(h)
 	var src exchange.Source
 	if h.Length = int64(len(body)); h.Status == 204 || h.Status == 304 {

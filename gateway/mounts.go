@@ -19,6 +19,7 @@ type mountResponder struct {
 
 func (m *mountResponder) note(h *exchange.Head) {
 	m.f.status = h.Status
+	m.f.plain(h)
 	m.f.advertise(h)
 	m.ops.apply(h)
 }
@@ -39,7 +40,7 @@ func (m *mountResponder) Start(h *exchange.Head, length int64) (exchange.Sink, e
 // Tunnel implements exchange.Responder.
 func (m *mountResponder) Tunnel(h *exchange.Head) (exchange.Tunnel, error) {
 	m.ops.apply(h)
-	m.f.status = 101
+	m.f.status = m.f.tunnelStatus()
 	t, err := m.Responder.Tunnel(h)
 	return t, m.failed(err)
 }

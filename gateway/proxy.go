@@ -236,6 +236,7 @@ func (f *flow) forward(call exchange.Call) error {
 		f.answered, f.status = false, 0
 		return &exchange.UpstreamError{Op: "upgrade", Answered: true, Err: exchange.ErrTunnel}
 	}
+	f.plain(h)
 	body := call.Body()
 	err := f.x.Responder.Respond(h, body)
 	if err != nil && body != nil {

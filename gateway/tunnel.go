@@ -40,6 +40,7 @@ type tunnel struct {
 // tunnel agrees to the upgrade towards the client, and carries bytes both ways
 // until both have ended, one has failed, or nothing has moved for too long.
 func (f *flow) tunnel(h *exchange.Head, up exchange.Tunnel) error {
+	f.status = f.tunnelStatus()
 	client, err := f.x.Responder.Tunnel(h)
 	if err != nil {
 		_ = up.Close()
@@ -65,6 +66,23 @@ func (f *flow) tunnel(h *exchange.Head, up exchange.Tunnel) error {
 		f.reason, f.err = "tunnel_cut", err
 	}
 	return nil
+}
+
+// tunnelStatus is what the client is told that gets its tunnel.
+func (f *flow) tunnelStatus() int {
+	if f.x.Conn.Protocol == exchange.HTTP1 {
+		return 101
+	}
+	return 200 // RFC 8441, section 5
+}
+
+// plain keeps an answer from opening a tunnel by its status alone: any 2xx to an extended
+// CONNECT does (RFC 8441, section 5), also one by which a service passes over
+// a wish to upgrade. The client is told 501 in its place.
+func (f *flow) plain(h *exchange.Head) {
+	if h.Status/100 == 2 && len(f.x.Request.Protocol()) > 0 && f.x.Conn.Protocol != exchange.HTTP1 {
+		h.Status, f.status, f.reason = 501, 501, "upgrade_refused"
+	}
 }
 
 // run implements task: the way from the upstream to the client.

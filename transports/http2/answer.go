@@ -257,7 +257,7 @@ func (s *serverStream) Tunnel(h *exchange.Head) (exchange.Tunnel, error) {
 	s.c.mu.Lock()
 	s.stream.tunnel = true
 	s.c.mu.Unlock()
-	err := s.sendHead(func(b []byte) []byte { return appendFields(appendStatus(b, 200), h, exchange.Unknown) }, nil, false)
+	err := s.sendHead(func(b []byte) []byte { return appendFields(appendStatus(b, 200), h, exchange.SecWebSocketAccept) }, nil, false)
 	s.c.out.flush()
 	if err != nil {
 		return nil, s.failed(err)

@@ -214,6 +214,7 @@ func (s *serverStream) Tunnel(h *exchange.Head) (exchange.Tunnel, error) {
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
+	h.Remove(exchange.SecWebSocketAccept) // RFC 8441, section 5
 	var room [512]byte
 	if err := s.write(endHeaders(appendFields(appendStatus(beginHeaders(room[:0]), 200), h), 0)); err != nil {
 		return nil, s.told(err)
