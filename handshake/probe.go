@@ -19,6 +19,9 @@ type ProbeOptions struct {
 	NextProtos []string       // protocols to offer
 	Roots      *x509.CertPool // nil means the system's
 	NoVerify   bool           // do not look at the certificate's chain
+	// ECHConfigList is what the server has published for encrypted hellos, for [Scan]
+	// to try; may be empty.
+	ECHConfigList []byte
 	// Certificate is our own, where the server wants one.
 	Certificate Source
 	// Identity is proven to the server, and the server's asked for; nil for none.

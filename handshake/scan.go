@@ -32,6 +32,7 @@ type ScanResult struct {
 	Groups     []Check // each key exchange group alone
 	Versions   []Check // each TLS version alone
 	Hellos     []Check // a long hello in unusual pieces
+	ECH        ECHCheck
 	Weaknesses []Weakness
 }
 
@@ -48,8 +49,8 @@ func (s *ScanResult) Classical() bool {
 	return false
 }
 
-// Scan probes a server, and then tries each group, each version, and long
-// hellos in pieces, one connection after the other. The error is that of the
+// Scan probes a server, and then tries each group, each version, long hellos in
+// pieces, and encrypted hellos, one connection after the other. The error is that of the
 // first probe.
 func Scan(ctx context.Context, o ProbeOptions) (*ScanResult, error) {
 	first, err := Probe(ctx, o)
@@ -70,6 +71,7 @@ func Scan(ctx context.Context, o ProbeOptions) (*ScanResult, error) {
 	for _, p := range pieces {
 		s.Hellos = append(s.Hellos, o.try(ctx, p.name, p.cut, func(*tls.Config) {}))
 	}
+	s.ECH = o.checkECH(ctx, first.ServerName)
 	s.Weaknesses = s.judge()
 	return s, nil
 }
@@ -85,13 +87,19 @@ func everySuite() []uint16 {
 
 // try makes one connection.
 func (o ProbeOptions) try(ctx context.Context, name string, cut cutter, change func(*tls.Config)) Check {
-	check := Check{Name: name}
+	check, _ := o.connection(ctx, name, cut, change)
+	return check
+}
+
+// connection is try that tells the error, too.
+func (o ProbeOptions) connection(ctx context.Context, name string, cut cutter, change func(*tls.Config)) (check Check, err error) {
+	check.Name = name
 	client, err := NewClient(ClientSettings{
 		MinVersion: tls.VersionTLS12, NextProtos: o.NextProtos, ServerName: o.ServerName, Certificate: o.Certificate, Insecure: true, Sessions: -1,
 	})
 	if err != nil {
 		check.Reason = Internal
-		return check
+		return check, err
 	}
 	change(client.base)
 	p := prober{options: o, client: client, cut: cut}
@@ -101,11 +109,11 @@ func (o ProbeOptions) try(ctx context.Context, name string, cut cutter, change f
 	conn, m, err := p.connect(ctx)
 	if err != nil {
 		check.Reason = client.Refuse(err).Reason
-		return check
+		return check, err
 	}
 	_ = conn.Close()
 	check.Passed, check.Facts, check.Time = true, m.Facts, m.Time
-	return check
+	return check, nil
 }
 
 // cutter is a way to send the first flight of bytes.
@@ -177,6 +185,7 @@ func (s *ScanResult) judge() []Weakness {
 	if !s.Probe.Second.Facts.Resumed {
 		add("no_resumption", "sessions are not resumed: every connection costs a full handshake")
 	}
+	found = append(found, s.echWeaknesses()...)
 	return append(found, s.Probe.certificateWeaknesses(time.Now())...)
 }
 

@@ -83,3 +83,24 @@ func FuzzParseAuditLine(f *testing.F) {
 		view{}.parseHead(line)
 	})
 }
+
+func FuzzParseECHConfigList(f *testing.F) {
+	config, err := NewECHConfig(7, make([]byte, 32), "public.example")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(append([]byte{0, byte(len(config))}, config...))
+	f.Add([]byte("AEX+DQBB"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		list, name, err := ParseECHConfigList(text)
+		if err != nil {
+			return
+		}
+		if name == "" || len(list) < 2+len(name) {
+			t.Errorf("%q of %d bytes", name, len(list))
+		}
+		if again, same, err := ParseECHConfigList(list); err == nil && (same != name || !bytes.Equal(again, list)) {
+			t.Errorf("%q, then %q", name, same)
+		}
+	})
+}

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hanzoai/pqgw/handshake"
+	"github.com/hanzoai/pqgw/kms"
 )
 
 func init() { commands = append(commands, newProbe) }
@@ -19,7 +21,7 @@ type probeFlags struct {
 	requirePQ, insecure, verify bool
 	scan                        bool
 	output, serverName          string
-	ca, cert, key               string
+	ca, cert, key, ech          string
 	id                          identityFlags
 	groups, alpn                []string
 	timeout                     time.Duration
@@ -34,7 +36,8 @@ func newProbe() *cobra.Command {
 			"whether HelloRetryRequest was needed, resumption, ALPN, the certificate, and bytes and time of the\n" +
 			"handshake. The port is 443 if none is given. Exits 5 with --require-pq if the key exchange was classical\n" +
 			"and with --verify if the certificate does not verify.\n\n" +
-			"With --scan it tries each group, each version, and long hellos in pieces as well, and names weaknesses;\n" +
+			"With --scan it tries each group, each version, long hellos in pieces, and encrypted hellos as well, and\n" +
+			"names weaknesses; --ech-config is what DNS publishes for the latter, the ech=… of the HTTPS record;\n" +
 			"--require-pq then exits 5 if any classical connection is possible.\n\n" +
 			"With --identity-cert, --identity-key and --identity-ca it proves an ML-DSA identity, as hops do, and prints\n" +
 			"the one that the server has proven; the time of the handshake has the proof in it.",
@@ -51,6 +54,7 @@ func newProbe() *cobra.Command {
 	fl.StringVar(&f.cert, "cert", "", "PEM file of our own certificate, for a server that wants one")
 	fl.StringVar(&f.key, "key", "", "PEM file of our own key")
 	f.id.flags(cmd)
+	fl.StringVar(&f.ech, "ech-config", "", "ECHConfigList to try with --scan: a file of it, in PEM, base64 or bytes, or the base64 itself")
 	fl.StringSliceVar(&f.groups, "groups", nil, "key exchange groups to offer, instead of all")
 	fl.StringSliceVar(&f.alpn, "alpn", []string{"h2", "http/1.1", "zap-http/1"}, "protocols to offer; empty for none")
 	fl.DurationVar(&f.timeout, "timeout", 3*time.Second, "bound on connecting, and on each handshake")
@@ -146,6 +150,11 @@ func (f *probeFlags) options(address string) (o handshake.ProbeOptions, err erro
 	if (f.cert == "") != (f.key == "") {
 		return usage(errors.New("--cert and --key go together"))
 	}
+	if f.ech != "" {
+		if o.ECHConfigList, err = f.echConfig(); err != nil {
+			return usage(fmt.Errorf("--ech-config: %w", err))
+		}
+	}
 	if o.Groups, err = handshake.ParseGroups(f.groups); err != nil {
 		return usage(fmt.Errorf("--groups: %w", err))
 	}
@@ -162,6 +171,22 @@ func (f *probeFlags) options(address string) (o handshake.ProbeOptions, err erro
 		}
 	}
 	return o, nil
+}
+
+// echConfig reads the file, or what the flag itself is.
+func (f *probeFlags) echConfig() ([]byte, error) {
+	if !f.scan {
+		return nil, errors.New("it is tried with --scan")
+	}
+	text, readErr := os.ReadFile(f.ech)
+	if readErr != nil {
+		text = []byte(f.ech)
+	}
+	list, _, err := kms.ParseECHConfigList(text)
+	if err != nil && readErr != nil {
+		err = fmt.Errorf("neither a file (%w) nor base64: %w", readErr, err)
+	}
+	return list, err
 }
 
 // withPort adds the port of HTTPS where there is none.

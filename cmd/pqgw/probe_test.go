@@ -51,7 +51,7 @@ func listen(t *testing.T, handle func(net.Conn)) string {
 }
 
 // serveTLS serves handshakes with the settings; dir has the CA of the certificate.
-func serveTLS(t *testing.T, dir string, s handshake.Settings) string {
+func serveTLS(t *testing.T, dir string, s handshake.Settings, ech ...tls.EncryptedClientHelloKey) string {
 	t.Helper()
 	dev, _, err := handshake.NewDev(dir, "edge.example")
 	if err != nil {
@@ -62,6 +62,7 @@ func serveTLS(t *testing.T, dir string, s handshake.Settings) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	srv.SetECHKeys(ech)
 	return listen(t, func(c net.Conn) {
 		conn := srv.Conn(c)
 		if _, err := srv.Handshake(context.Background(), conn); err == nil {
