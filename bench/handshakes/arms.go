@@ -51,11 +51,20 @@ func (t task) missing() string {
 	switch {
 	case t.Auth == authMLDSA && t.Kind == early:
 		return "an identity is proven over a finished handshake, so no request goes out as 0-RTT before it"
-	case t.Kind == retried && t.Group == tls.X25519MLKEM768:
-		return "crypto/tls always sends a share of X25519MLKEM768 where it offers it, so none of its clients needs a retry for it"
+	case t.neverAsked() && t.Transport == overQUIC:
+		return "needs a client that offers X25519MLKEM768 and sends no share of it; over TCP it is made by hand, but quic-go takes its handshake from crypto/tls, which always sends one"
+	case t.neverAsked() && t.Auth == authMLDSA:
+		return "needs a client that offers X25519MLKEM768 and sends no share of it; the one made by hand gives no exported keys, which an identity is proven with"
 	}
 	return ""
 }
+
+// neverAsked is the retry that no client of crypto/tls needs: it always sends a
+// share of X25519MLKEM768 where it offers it.
+func (t task) neverAsked() bool { return t.Kind == retried && t.Group == tls.X25519MLKEM768 }
+
+// byHand reports whether the client is package byhand's, not crypto/tls's.
+func (t task) byHand() bool { return t.neverAsked() && t.Transport == overTCP }
 
 // certificate is the kind of key in the server's TLS certificate.
 func (t task) certificate() string {

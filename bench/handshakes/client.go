@@ -14,6 +14,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/hanzoai/pqgw/bench"
+	"github.com/hanzoai/pqgw/bench/handshakes/byhand"
 	"github.com/hanzoai/pqgw/bench/identity"
 	"github.com/hanzoai/pqgw/handshake"
 )
@@ -224,8 +225,8 @@ func (w *worker) onceTLS(ctx context.Context, kind string) (took time.Duration, 
 		counted = &countedConn{Conn: raw}
 		socket = counted
 	}
-	c := tls.Client(socket, w.config)
-	if err := c.Handshake(); err != nil {
+	c, err := w.secure(socket)
+	if err != nil {
 		return 0, err
 	}
 	cs := c.ConnectionState()
@@ -245,6 +246,21 @@ func (w *worker) onceTLS(ctx context.Context, kind string) (took time.Duration, 
 		return 0, err
 	}
 	return took, c.Close()
+}
+
+// secureConn is a connection of crypto/tls, or one made by hand.
+type secureConn interface {
+	io.ReadWriteCloser
+	ConnectionState() tls.ConnectionState
+}
+
+// secure shakes hands over a socket.
+func (w *worker) secure(socket net.Conn) (secureConn, error) {
+	if w.order.Task.byHand() {
+		return byhand.Client(socket, byhand.Settings{ServerName: identity.ServerName, Roots: w.config.RootCAs, ALPN: w.order.Task.protocol()})
+	}
+	c := tls.Client(socket, w.config)
+	return c, c.Handshake()
 }
 
 func (w *worker) onceQUIC(ctx context.Context, kind string) (took time.Duration, err error) {
