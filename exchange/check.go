@@ -1,7 +1,5 @@
 package exchange
 
-import "bytes"
-
 // CheckRequest gives the verdict on a request head that a transport has taken
 // apart, and brings it into the form that rules rely on: Host in Authority
 // alone, framing in Length and Chunked alone, hop-by-hop fields dropped (RFC
@@ -301,11 +299,31 @@ func CheckTrailers(h *Head, lim *Limits) *Refusal {
 		if !IsToken(name) || !IsFieldValue(h.bytes(f.value)) {
 			return RefuseTrailers
 		}
-		if forbiddenTrailer(f.id) || bytes.HasPrefix(name, []byte("Sec-WebSocket")) {
+		if forbiddenTrailer(f.id) || forbiddenSpelling(name) {
 			h.Drop(i)
 		}
 	}
 	return nil
+}
+
+// forbiddenSpelling names what has no id of its own: fields of WebSocket's handshake, other
+// forwarding fields, and spellings with "_" for "-", which CGI cannot tell apart.
+func forbiddenSpelling(name []byte) bool {
+	var room [32]byte
+	if len(name) > len(room) { // our own names are shorter
+		name = name[:len(room)]
+	}
+	plain, other := room[:copy(room[:], name)], false
+	for i, c := range plain {
+		if c == '_' {
+			plain[i], other = '-', true
+		}
+	}
+	return hasPrefixFold(plain, "sec-websocket-") || hasPrefixFold(plain, "x-forwarded-") || other && forbiddenTrailer(LookupName(plain))
+}
+
+func hasPrefixFold(b []byte, prefix string) bool {
+	return len(b) >= len(prefix) && EqualFold(b[:len(prefix)], prefix)
 }
 
 // forbiddenTrailer names the fields of framing, routing, connections and

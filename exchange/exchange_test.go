@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -89,6 +90,30 @@ func TestRequestVerdicts(t *testing.T) {
 				t.Errorf("verdict %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+func TestTrailersDoNotStandForFieldsOfTheHead(t *testing.T) {
+	h := &Head{}
+	h.Reset(nil)
+	for _, name := range []string{
+		"X-Sum", "grpc-status", "X_Sum", "X-PQ", "x-pq-group", "X_PQ", "x-peer_identity", "X-Forwarded-For", "X-Forwarded-Port", "x_forwarded_port",
+		"Sec-WebSocket-Key", "sec-websocket-accept", "Content-Length", "content_length", "Transfer-Encoding", "Authorization", "Host", "Early_Data",
+		strings.Repeat("x", 100),
+	} {
+		h.AddString(name, "1")
+	}
+	if r := CheckTrailers(h, &Limits{}); r != nil {
+		t.Fatal(r)
+	}
+	var kept []string
+	for i := range h.Len() {
+		if !h.Dropped(i) {
+			kept = append(kept, string(h.Name(i)))
+		}
+	}
+	if want := []string{"X-Sum", "grpc-status", "X_Sum", strings.Repeat("x", 100)}; !slices.Equal(kept, want) {
+		t.Errorf("kept %q, want %q", kept, want)
 	}
 }
 

@@ -67,6 +67,14 @@ func post(more ...string) []hpack.HeaderField {
 	return fields(append([]string{":method: POST", ":scheme: https", ":authority: a.example", ":path: /"}, more...)...)
 }
 
+func repeated(n int, s string) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = s
+	}
+	return list
+}
+
 const host = "Host: a.example\r\n"
 
 var messages = []message{
@@ -182,6 +190,19 @@ var messages = []message{
 	{name: "TE other than trailers on HTTP/2", h2: get("te: gzip"), want: refused},
 	{name: "a pseudo-header field behind a field", h2: fields(":method: GET", ":scheme: https", ":path: /", "x: a", ":authority: a.example"), want: refused},
 	{name: "an unknown pseudo-header field", h2: get(":x: a"), want: refused},
+	{name: "no scheme on HTTP/2", h2: fields(":method: GET", ":authority: a.example", ":path: /"), want: refused},
+	{name: "an empty scheme on HTTP/2", h2: fields(":method: GET", ":scheme: ", ":authority: a.example", ":path: /"), want: refused},
+	{name: "a scheme that is none on HTTP/2", h2: fields(":method: GET", ":scheme: ht tp", ":authority: a.example", ":path: /"), want: refused},
+	{name: "a scheme with a host in it on HTTP/2", h2: fields(":method: GET", ":scheme: https://b.example/?", ":authority: a.example", ":path: /"), want: refused},
+	{name: "two schemes", h2: fields(":method: GET", ":scheme: https", ":scheme: http", ":authority: a.example", ":path: /"), want: refused},
+	{name: "two methods", h2: fields(":method: GET", ":method: POST", ":scheme: https", ":authority: a.example", ":path: /"), want: refused},
+	{name: "two authorities", h2: fields(":method: GET", ":scheme: https", ":authority: a.example", ":authority: b.example", ":path: /"), want: refused},
+	{name: "a status in a request", h2: fields(":method: GET", ":scheme: https", ":authority: a.example", ":path: /", ":status: 200"), want: refused},
+	{name: "a host in place of the authority", h2: fields(":method: GET", ":scheme: https", ":path: /", "host: a.example"), want: served},
+	{name: "a protocol without CONNECT", h2: fields(":method: GET", ":protocol: websocket", ":scheme: https", ":authority: a.example", ":path: /"), want: refused},
+	{name: "an absolute path on HTTP/2", h2: fields(":method: GET", ":scheme: https", ":authority: a.example", ":path: http://b.example/"), want: refused},
+	{name: "a keep-alive field on HTTP/2", h2: get("keep-alive: 5"), want: refused},
+	{name: "a proxy-connection field on HTTP/2", h2: get("proxy-connection: close"), want: refused},
 	{name: "no method", h2: fields(":scheme: https", ":authority: a.example", ":path: /"), want: refused},
 	{name: "two paths", h2: fields(":method: GET", ":scheme: https", ":authority: a.example", ":path: /", ":path: /b"), want: refused},
 
@@ -190,6 +211,7 @@ var messages = []message{
 	{name: "an upgrade with a body", h1: "GET / HTTP/1.1\r\n" + host + "Connection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 3\r\n\r\nabc", want: refused},
 	{name: "extended CONNECT to another protocol", h2: fields(":method: CONNECT", ":protocol: connect-udp", ":scheme: https", ":authority: a.example", ":path: /"), want: verdict{Status: 501}},
 	{name: "a head past its limit", h1: "GET / HTTP/1.1\r\n" + host + "X: " + strings.Repeat("a", 40<<10) + "\r\n\r\n", h2: get("x: " + strings.Repeat("a", 40<<10)), want: verdict{431, true}},
+	{name: "a head that expands past its limit", h1: "GET / HTTP/1.1\r\n" + host + strings.Repeat("X: "+strings.Repeat("a", 3000)+"\r\n", 100) + "\r\n", h2: get(repeated(100, "x: "+strings.Repeat("a", 3000))...), want: verdict{431, true}},
 	{name: "a target past the limit on heads", h1: "GET /" + strings.Repeat("a", 40<<10) + " HTTP/1.1\r\n" + host + "\r\n", h2: fields(":method: GET", ":scheme: https", ":authority: a.example", ":path: /"+strings.Repeat("a", 40<<10)), want: verdict{431, true}},
 	{name: "too many fields", h1: "GET / HTTP/1.1\r\n" + host + strings.Repeat("X: a\r\n", 140) + "\r\n", h2: get(strings.Split(strings.TrimSuffix(strings.Repeat("x: a\n", 140), "\n"), "\n")...), want: verdict{431, true}},
 	{name: "a body past its limit by its length", h1: "POST / HTTP/1.1\r\n" + host + "Content-Length: 5000\r\n\r\n" + strings.Repeat("a", 5000), h2: post("content-length: 5000"), body: strings.Repeat("a", 5000), want: verdict{413, true}},
