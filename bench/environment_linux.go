@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net"
 	"os"
 	"path/filepath"
@@ -41,7 +42,7 @@ func readSystem(e *Environment) {
 			e.Sysctl[strings.ReplaceAll(name, "/", ".")] = strings.Join(strings.Fields(v), " ")
 		}
 	}
-	e.Interfaces = interfaces()
+	e.Interfaces = Interfaces()
 }
 
 func readLine(path string) string {
@@ -66,13 +67,14 @@ func cpuModel() (model string, virtual bool) {
 	return model, virtual
 }
 
-// interfaces are those that are up.
-func interfaces() []Interface {
+// Interfaces are those that are up, of the network namespace that the calling thread
+// is in.
+func Interfaces() []Interface {
 	all, err := net.Interfaces()
 	if err != nil {
 		return nil
 	}
-	qdiscs := qdiscNames()
+	links := linkAttributes()
 	var out []Interface
 	for _, i := range all {
 		if i.Flags&net.FlagUp == 0 {
@@ -83,19 +85,30 @@ func interfaces() []Interface {
 		if driver != "" {
 			driver = filepath.Base(driver)
 		}
-		rx, _ := filepath.Glob(filepath.Join(dir, "queues/rx-*"))
-		tx, _ := filepath.Glob(filepath.Join(dir, "queues/tx-*"))
+		link := links[i.Index]
+		if rx, _ := filepath.Glob(filepath.Join(dir, "queues/rx-*")); len(rx) > 0 { // those in use, of this machine's own
+			link.rx = len(rx)
+		}
+		if tx, _ := filepath.Glob(filepath.Join(dir, "queues/tx-*")); len(tx) > 0 {
+			link.tx = len(tx)
+		}
 		out = append(out, Interface{
-			Name: i.Name, MTU: i.MTU, Driver: driver, RxQueues: len(rx), TxQueues: len(tx),
-			Qdisc: qdiscs[i.Index], Offloads: offloads(i.Name),
+			Name: i.Name, MTU: i.MTU, Driver: driver, RxQueues: link.rx, TxQueues: link.tx,
+			Qdisc: link.qdisc, Offloads: offloads(i.Name),
 		})
 	}
 	return out
 }
 
-// qdiscNames asks rtnetlink for the queueing discipline of each interface.
-func qdiscNames() map[int]string {
-	out := make(map[int]string)
+// attributes are what rtnetlink tells of an interface.
+type attributes struct {
+	qdisc  string
+	rx, tx int // queues that it was made with
+}
+
+// linkAttributes are those of each interface by its index.
+func linkAttributes() map[int]attributes {
+	out := make(map[int]attributes)
 	data, err := syscall.NetlinkRIB(syscall.RTM_GETLINK, syscall.AF_UNSPEC)
 	if err != nil {
 		return out
@@ -109,15 +122,22 @@ func qdiscNames() map[int]string {
 			continue
 		}
 		index := (*syscall.IfInfomsg)(unsafe.Pointer(&messages[i].Data[0])).Index
-		attributes, err := syscall.ParseNetlinkRouteAttr(&messages[i])
+		list, err := syscall.ParseNetlinkRouteAttr(&messages[i])
 		if err != nil {
 			continue
 		}
-		for _, a := range attributes {
-			if a.Attr.Type == syscall.IFLA_QDISC {
-				out[int(index)] = string(bytes.TrimRight(a.Value, "\x00"))
+		var link attributes
+		for _, a := range list {
+			switch {
+			case a.Attr.Type == unix.IFLA_QDISC:
+				link.qdisc = string(bytes.TrimRight(a.Value, "\x00"))
+			case a.Attr.Type == unix.IFLA_NUM_RX_QUEUES && len(a.Value) == 4:
+				link.rx = int(binary.NativeEndian.Uint32(a.Value))
+			case a.Attr.Type == unix.IFLA_NUM_TX_QUEUES && len(a.Value) == 4:
+				link.tx = int(binary.NativeEndian.Uint32(a.Value))
 			}
 		}
+		out[int(index)] = link
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 func Run(ctx context.Context, o Options, command []string, list ...Bench) (*Results, error) {
 	began := time.Now()
 	r := &Results{Schema: Schema, Command: command, Began: began.UTC(), Quick: o.Quick, Environment: ReadEnvironment()}
+	r.Environment.Interfaces = append(r.Environment.Interfaces, o.Interfaces...)
 	o.Progress.plan(list, o.Quick, o.Within)
 	var failed []error
 	for i, b := range list {

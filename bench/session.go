@@ -15,6 +15,8 @@ type Options struct {
 	// Within bounds the whole run; 0 lets every bench take its own time. What one has
 	// taken too long the others go without.
 	Within time.Duration
+	// Interfaces are a lab's, beside this machine's own.
+	Interfaces []Interface
 	// Partly is told what there is after each bench but the last, so that a run
 	// that is cut short leaves it; nil for nobody.
 	Partly func(*Results) error

@@ -134,6 +134,7 @@ func newBenchOf(b bench.Bench, long string, choose ...func() (bench.Bench, error
 			}
 			if lab = labOf(lab, args); lab != "" {
 				chosen = chosen.Across(lab)
+				f.Interfaces = labInterfaces(cmd.Context(), lab)
 			}
 			return linkError(f.run(cmd, chosen))
 		},
@@ -156,6 +157,34 @@ func linkFlag(cmd *cobra.Command, lab *string, usage string) {
 		}
 		return cobra.NoArgs(cmd, args)
 	}
+}
+
+// labInterfaces are those of a lab's hosts, by host and name; none of one that is not there.
+func labInterfaces(ctx context.Context, name string) (out []bench.Interface) {
+	all, err := link.Show(ctx)
+	if err != nil {
+		return nil // the benches will say so
+	}
+	for _, s := range all {
+		if s.Name != name {
+			continue
+		}
+		for _, e := range s.Ends {
+			_ = s.Do(e.Host, func() error {
+				for _, i := range bench.Interfaces() {
+					if i.Name == e.Name {
+						i.Name, i.Driver, i.Qdisc = e.Host+" "+e.Name, "veth", e.Qdisc
+						if s.RTT > 0 && e.Name != "back" {
+							i.Driver = "tun"
+						}
+						out = append(out, i)
+					}
+				}
+				return nil
+			})
+		}
+	}
+	return out
 }
 
 // labOf is the name that --link was given, which stands among the arguments where no

@@ -101,6 +101,7 @@ func (f *allFlags) all(cmd *cobra.Command, list []bench.Bench) error {
 		}
 		defer down()
 		list = acrossToo(list, f.lab)
+		f.Interfaces = labInterfaces(cmd.Context(), f.lab)
 	}
 	f.Partly = func(r *bench.Results) error { return report.WriteDir(f.out, r) }
 	r, err := f.measure(cmd, list...)

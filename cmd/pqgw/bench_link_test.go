@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,6 +98,13 @@ func TestBenchAllMakesItsLinkAndTakesItDown(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "codec calls calls"+bench.LinkSuffix || len(r.Ahead) > 0 {
 		t.Errorf("benches %s, ahead %v", got, r.Ahead)
+	}
+	i := slices.IndexFunc(r.Environment.Interfaces, func(i bench.Interface) bool { return i.Name == "gateway link0" })
+	if i < 0 {
+		t.Fatalf("the link is not among %+v", r.Environment.Interfaces)
+	}
+	if f := r.Environment.Interfaces[i]; f.MTU != 1500 || f.RxQueues != 1 || f.TxQueues != 1 || !strings.Contains(f.Qdisc, "tbf") || !f.Offloads["gso"] {
+		t.Errorf("the link is %+v", f)
 	}
 	if out, _, _ := invoke(t, "bench", "link", "show"); strings.Contains(out, "cmdall") {
 		t.Errorf("the lab is still there:\n%s", out)
