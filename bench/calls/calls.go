@@ -85,6 +85,7 @@ func run(ctx context.Context, s *bench.Session) error {
 	if err != nil {
 		return err
 	}
+	load.MarkLimits(data)
 	s.Table(against(data))
 	return nil
 }
@@ -138,5 +139,6 @@ func round(ctx context.Context, server *bench.Child, client *load.Client, w load
 	}
 	return bench.Sample{Ops: done.Ops, Seconds: done.Wall.Seconds(), Values: map[string]float64{
 		ServerCPU: bench.Micros(spent[0], done.Ops), ClientCPU: bench.Micros(spent[1], done.Ops), PerSecond: float64(done.Ops) / done.Wall.Seconds(),
+		load.Busy: spent[1].Seconds() / done.Wall.Seconds(),
 	}}, client.Disconnect(ctx)
 }

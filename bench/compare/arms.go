@@ -97,7 +97,7 @@ func (l *lab) requests(w work, t load.Transport, x *subject) bench.RunnerFunc {
 		if err := l.client.Connect(ctx, k); err != nil {
 			return bench.Sample{}, err
 		}
-		sample, err := x.cost(func() (load.Done, error) { return l.client.Closed(ctx, s) })
+		sample, err := l.cost(x, func() (load.Done, error) { return l.client.Closed(ctx, s) })
 		if e := l.client.Disconnect(ctx); err == nil {
 			err = e
 		}
@@ -109,21 +109,22 @@ func (l *lab) connections(w work, x *subject) bench.RunnerFunc {
 	h := load.Handshakes{Address: x.secure, Root: l.Identity.Root, Group: load.Group, Resumed: w.resumed, Workers: fewWorkers}
 	return func(ctx context.Context, s bench.Slice) (bench.Sample, error) {
 		h.Slice = s
-		return x.cost(func() (load.Done, error) { return l.client.Handshakes(ctx, h) })
+		return l.cost(x, func() (load.Done, error) { return l.client.Handshakes(ctx, h) })
 	}
 }
 
 // cost reads the gateway's CPU around what the load does.
-func (x *subject) cost(run func() (load.Done, error)) (bench.Sample, error) {
+func (l *lab) cost(x *subject, run func() (load.Done, error)) (bench.Sample, error) {
 	var done load.Done
 	spent, err := bench.Spent(func() (err error) {
 		done, err = run()
 		return err
-	}, x.process)
+	}, x.process, l.client, l.origin)
 	if err != nil {
 		return bench.Sample{}, err
 	}
 	return bench.Sample{Ops: done.Ops, Seconds: done.Wall.Seconds(), Values: map[string]float64{
 		ServerCPU: bench.Micros(spent[0], done.Ops), PerSecond: float64(done.Ops) / done.Wall.Seconds(),
+		load.Busy: (spent[1] + spent[2]).Seconds() / done.Wall.Seconds(),
 	}}, nil
 }

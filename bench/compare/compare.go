@@ -42,8 +42,12 @@ func run(ctx context.Context, s *bench.Session) error {
 			s.Note("%s", p.version)
 		}
 	}
-	_, err = s.Measure(ctx, l.experiment())
-	return err
+	data, err := s.Measure(ctx, l.experiment())
+	if err != nil {
+		return err
+	}
+	load.MarkLimits(data)
+	return nil
 }
 
 // lab is an origin, the gateways before it and the load generator.

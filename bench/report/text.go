@@ -64,6 +64,9 @@ func experimentTable(e *bench.ExperimentData) bench.Table {
 			t.Columns = append(t.Columns, heading(m))
 		}
 	}
+	if slices.ContainsFunc(e.Cells, func(c *bench.Cell) bool { return len(c.Notes) > 0 }) {
+		t.Columns = append(t.Columns, "remark")
+	}
 	whys := make(map[string]bool)
 	for i, c := range e.Cells {
 		row := []string{c.Name}
@@ -88,7 +91,10 @@ func experimentTable(e *bench.ExperimentData) bench.Table {
 				}
 			}
 		}
-		t.Rows = append(t.Rows, append(row, c.Notes...))
+		if len(c.Notes) > 0 {
+			row = append(row, strings.Join(c.Notes, "; "))
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	t.Note = tableNote(e, whys)
 	return t

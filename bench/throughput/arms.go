@@ -163,6 +163,7 @@ func (l *lab) sample(c cost, done load.Done, size int) bench.Sample {
 		serverBusy: c.server.Seconds() / wall,
 		clientBusy: c.client.Seconds() / wall,
 		originBusy: c.origin.Seconds() / wall,
+		load.Busy:  (c.client + c.origin).Seconds() / wall,
 	}
 	if size > 0 {
 		bytes := ops * float64(size)
@@ -173,19 +174,6 @@ func (l *lab) sample(c cost, done load.Done, size int) bench.Sample {
 		}
 	}
 	return bench.Sample{Ops: done.Ops, Seconds: wall, Values: v}
-}
-
-// generatorLimit is the share of its one CPU from which on the load generator,
-// not the server, may be what bounds a row's rate.
-const generatorLimit = 0.9
-
-// markLimits tells of rows that may show the load generator's limit.
-func markLimits(e *bench.ExperimentData) {
-	for _, c := range e.Cells {
-		if m := bench.Median(c.Values(clientBusy)) + bench.Median(c.Values(originBusy)); m >= generatorLimit && c.Labels["way"] != null {
-			c.Notes = append(c.Notes, fmt.Sprintf("the load generator (with the origin) is at its limit: busy for %.0f %% of the time", 100*m))
-		}
-	}
 }
 
 func sizeName(size int) string {

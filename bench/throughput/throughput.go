@@ -103,7 +103,7 @@ func run(ctx context.Context, s *bench.Session, f Filter) error {
 	if err != nil {
 		return err
 	}
-	markLimits(closed)
+	load.MarkLimits(closed)
 	if l.Link() != nil && l.Link().Rate > 0 {
 		s.Table(bounds(closed))
 	}
