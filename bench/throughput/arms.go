@@ -56,6 +56,9 @@ func (l *lab) closedLoop() bench.Experiment {
 	}
 	if l.Link() != nil {
 		list = linkSizes
+		if !l.session.Quick {
+			e.Rounds = linkRounds
+		}
 	}
 	if len(l.filter.Sizes) > 0 {
 		list = l.filter.Sizes
@@ -139,8 +142,22 @@ func (l *lab) around(ctx context.Context, server *bench.Child, run func() error)
 	return c, err
 }
 
+// Across a link rounds are few and long, and begin once the windows have grown: what
+// is asked for is what a connection carries, not how it starts.
+const (
+	linkRounds = 9
+	growth     = 0.25 // of a slice
+)
+
 func (l *lab) closed(ctx context.Context, size int, s bench.Slice, server *bench.Child) (bench.Sample, error) {
 	var done load.Done
+	if l.Link() != nil {
+		before := bench.Slice{For: time.Duration(growth * float64(s.For)), Ops: s.Ops}
+		if _, err := l.client.Closed(ctx, before); err != nil {
+			return bench.Sample{}, err
+		}
+		s.For -= before.For
+	}
 	c, err := l.around(ctx, server, func() (err error) {
 		done, err = l.client.Closed(ctx, s)
 		return err
