@@ -37,23 +37,23 @@ const (
 )
 
 func run(ctx context.Context, s *bench.Session) error {
-	l, err := load.NewLab(ctx, s)
+	var server *bench.Child
+	var client *load.Client
+	var addrs map[string]string
+	l, err := load.NewLab(ctx, s, func(l *load.Lab) (err error) {
+		if server, err = l.Spawn(link.Gateway)(serverRole, load.OriginSettings{Host: l.Host(), Identity: l.Identity, Group: load.Group}); err != nil {
+			return err
+		}
+		if err = server.Call(ctx, "addrs", nil, &addrs); err != nil {
+			return err
+		}
+		client, err = l.Client()
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	server, err := l.Spawn(link.Gateway)(serverRole, load.OriginSettings{Host: l.Host(), Identity: l.Identity, Group: load.Group})
-	if err != nil {
-		return err
-	}
-	var addrs map[string]string
-	if err := server.Call(ctx, "addrs", nil, &addrs); err != nil {
-		return err
-	}
-	client, err := l.Client()
-	if err != nil {
-		return err
-	}
 	e := bench.Experiment{
 		Name: "calls", Title: "CPU of the server for each call", Share: 0.9,
 		Note: "Warm connections; the server decodes every field of the request and encodes the answer. The client's CPU is our load generator's, which decodes neither.",

@@ -72,19 +72,23 @@ type subject struct {
 }
 
 func newLab(ctx context.Context, s *bench.Session) (*lab, error) {
-	base, err := load.NewLab(ctx, s)
+	l := &lab{session: s}
+	_, err := load.NewLab(ctx, s, func(base *load.Lab) error {
+		l.Lab = base
+		return l.start(ctx)
+	})
 	if err != nil {
-		return nil, err
+		l.endOthers()
 	}
-	l := &lab{Lab: base, session: s}
-	if err := l.start(ctx); err != nil {
-		l.close()
-		return nil, err
-	}
-	return l, nil
+	return l, err
 }
 
 func (l *lab) close() {
+	l.endOthers()
+	l.Close()
+}
+
+func (l *lab) endOthers() {
 	for _, p := range l.subjects {
 		if p.process != nil && p.name != ours {
 			p.process.Stop() // before the folders that it has open are removed
@@ -93,7 +97,6 @@ func (l *lab) close() {
 	for _, dir := range l.dirs {
 		_ = os.RemoveAll(dir)
 	}
-	l.Close()
 }
 
 func (l *lab) start(ctx context.Context) error {

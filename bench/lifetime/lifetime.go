@@ -86,16 +86,12 @@ type lab struct {
 }
 
 func newLab(ctx context.Context, s *bench.Session) (*lab, error) {
-	base, err := load.NewLab(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	l := &lab{Lab: base, session: s}
-	if err := l.start(ctx); err != nil {
-		l.Close()
-		return nil, err
-	}
-	return l, nil
+	l := &lab{session: s}
+	_, err := load.NewLab(ctx, s, func(base *load.Lab) error {
+		l.Lab = base
+		return l.start(ctx)
+	})
+	return l, err
 }
 
 func (l *lab) start(ctx context.Context) error {

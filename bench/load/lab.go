@@ -25,14 +25,22 @@ type Lab struct {
 	dir      string            // of its files; "" until they are asked for
 }
 
-// NewLab finds the site that a session asks for and makes an identity. Close ends it.
-func NewLab(ctx context.Context, s *bench.Session) (*Lab, error) {
+// NewLab finds the site that a session asks for, makes an identity and starts the
+// bench's processes. Close ends it.
+func NewLab(ctx context.Context, s *bench.Session, start func(*Lab) error) (*Lab, error) {
 	site, err := NewSite(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	id, err := identity.New(Auth)
-	return &Lab{Site: site, Identity: id}, err
+	l := &Lab{Site: site}
+	if l.Identity, err = identity.New(Auth); err != nil {
+		return nil, err
+	}
+	if err := start(l); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
 }
 
 // Close removes the lab's files; its processes are the session's.
