@@ -1,9 +1,6 @@
 package zapcodec
 
-import (
-	"encoding/binary"
-	"slices"
-)
+import "encoding/binary"
 
 // Options of a frame to be written; combine them by |.
 type Options uint8
@@ -52,100 +49,59 @@ const (
 	stageDone
 )
 
-// begin reserves prefix, header, fixed section and texts, writes the header but
-// for its size, and clears the fixed section. It returns the message so far.
-func (e *Encoder) begin(dst []byte, opt Options, kind byte, fixed, texts int) []byte {
-	prefix := opt.prefixSize()
-	start := len(dst) + prefix
-	end := start + HeaderLen + fixed + texts
-	if cap(dst) < end {
-		dst = slices.Grow(dst, end-len(dst))
-	}
+// take goes on with the message that begins at start of buf, of which there is
+// nothing yet but its start.
+func (e *Encoder) take(buf []byte, start int, opt Options) {
 	// Field by field: a composite would be built aside and copied.
-	e.buf, e.start, e.kind, e.prefix, e.stage = dst[:end], start, kind, prefix != 0, stageHeaders
+	e.buf, e.start, e.kind, e.prefix, e.stage = buf, start, buf[start+7], opt&Prefix != 0, stageHeaders
 	e.count, e.apart, e.split, e.hasHost, e.err = 0, 0, 0, false, nil
-	flags := uint64(kind) << 8
-	if opt&Extended != 0 {
-		flags |= FlagExtended
-	}
-	msg := dst[start:end]
-	binary.LittleEndian.PutUint64(msg, magic|Version1<<32|flags<<48)
-	binary.LittleEndian.PutUint64(msg[8:], HeaderLen)
-	for i := HeaderLen; i < HeaderLen+fixed; i += 8 {
-		binary.LittleEndian.PutUint64(msg[i:i+8], 0)
-	}
-	return msg
 }
 
 // Request begins a request after dst.
 func (e *Encoder) Request(dst []byte, opt Options, method, target, proto []byte) {
-	e.request(dst, opt, TypeRequest, method, target, proto)
+	e.begin(dst, opt, TypeRequest, 0, &method, &target, &proto)
 }
 
 // RequestHead begins the head of a streamed request after dst. Only a peer
 // known to understand the extension may be sent one.
 func (e *Encoder) RequestHead(dst []byte, opt Options, method, target, proto []byte) {
-	e.request(dst, opt, TypeRequestHead, method, target, proto)
-}
-
-func (e *Encoder) request(dst []byte, opt Options, kind byte, method, target, proto []byte) {
-	if len(proto) == 0 {
-		proto = defaultProto
-	}
-	n, m := len(method), len(target)
-	msg := e.begin(dst, opt, kind, httpFixed, n+m+len(proto))
-	texts := msg[httpTexts:]
-	oddMethod := copyToken(texts, method)
-	odd := copyVisible(texts[n:], target) | copyVisible(texts[n+m:], proto)
-	putCell(msg, requestMethod, httpTexts, n)
-	putCell(msg, requestTarget, httpTexts+n, m)
-	putCell(msg, requestProto, httpTexts+n+m, len(proto))
-	switch {
-	case n == 0 || oddMethod&highs != 0 && !tokenExact(method):
-		e.fail(methodError(httpTexts, method))
-	case m == 0 || odd&highs != 0 && !targetOK(target):
-		e.fail(targetErrorHTTP(httpTexts+n, target))
-	case odd&highs != 0 && !protoOK(proto):
-		e.fail(protoError(httpTexts+n+m, proto))
-	}
+	e.begin(dst, opt, TypeRequestHead, 0, &method, &target, &proto)
 }
 
 // Response begins a response after dst.
 func (e *Encoder) Response(dst []byte, opt Options, status int, reason, proto []byte) {
-	e.response(dst, opt, TypeResponse, status, reason, proto)
+	e.begin(dst, opt, TypeResponse, status, nil, &reason, &proto)
 }
 
 // ResponseHead begins the head of a streamed response after dst.
 func (e *Encoder) ResponseHead(dst []byte, opt Options, status int, reason, proto []byte) {
-	e.response(dst, opt, TypeResponseHead, status, reason, proto)
+	e.begin(dst, opt, TypeResponseHead, status, nil, &reason, &proto)
 }
 
-func (e *Encoder) response(dst []byte, opt Options, kind byte, status int, reason, proto []byte) {
-	if len(proto) == 0 {
-		proto = defaultProto
+// begin begins a request or a response: see putStart.
+func (e *Encoder) begin(dst []byte, opt Options, kind byte, status int, method, second, proto *[]byte) {
+	proto = orDefault(proto)
+	start := len(dst) + opt.prefixSize()
+	end := start + httpTexts + len(*second) + len(*proto)
+	if method != nil {
+		end += len(*method)
 	}
-	n := len(reason)
-	msg := e.begin(dst, opt, kind, httpFixed, n+len(proto))
-	texts := msg[httpTexts:]
-	copy(texts, reason)
-	odd := copyVisible(texts[n:], proto)
-	binary.LittleEndian.PutUint16(msg[HeaderLen+responseStatus:], uint16(status))
-	putCell(msg, responseReason, httpTexts, n)
-	putCell(msg, responseProto, httpTexts+n, len(proto))
-	switch {
-	case status < 100 || status > 999:
-		e.fail(statusError(HeaderLen, status))
-	case !reasonOK(reason):
-		e.fail(reasonError(httpTexts))
-	case odd&highs != 0:
-		e.fail(protoError(httpTexts+n, proto))
-	}
+	dst = room(dst, end)
+	err := putStart(dst[start:end], opt.word(kind), status, method, second, proto)
+	e.take(dst[:end], start, opt)
+	e.err = err
 }
 
 // End begins the end of a streamed body after dst; trailers may follow.
 func (e *Encoder) End(dst []byte, opt Options) {
-	e.begin(dst, opt, TypeEnd, 8, 0)
-	e.stage = stageTrailers
+	start := len(dst) + opt.prefixSize()
+	if opt&Prefix != 0 {
+		dst = append(dst, 0, 0, 0, 0)
+	}
+	dst = binary.LittleEndian.AppendUint64(dst, opt.word(TypeEnd))
+	dst = binary.LittleEndian.AppendUint64(dst, HeaderLen)
+	e.take(binary.LittleEndian.AppendUint64(dst, 0), start, opt)
+	e.closeHeaders()
 }
 
 // fail keeps the first error.
@@ -158,88 +114,102 @@ func (e *Encoder) fail(err error) {
 // position is the offset in the message of what is appended next.
 func (e *Encoder) position() int { return len(e.buf) - e.start + e.apart }
 
-// putCell writes the cell at field for n bytes at position at of the message.
-func putCell(msg []byte, field, at, n int) {
-	var cell uint64
-	if n != 0 {
-		cell = uint64(uint32(at-HeaderLen-field)) | uint64(n)<<32
-	}
-	binary.LittleEndian.PutUint64(msg[HeaderLen+field:], cell)
+// point writes the cell at field for n bytes at position at of the message.
+func (e *Encoder) point(field, at, n int) {
+	field += HeaderLen
+	binary.LittleEndian.PutUint64(e.buf[e.start+field:], cell(at-field, n))
 }
-
-// point is putCell for the message being written.
-func (e *Encoder) point(field, at, n int) { putCell(e.buf[e.start:], field, at, n) }
 
 // Field appends a header field.
-func (e *Encoder) Field(name, value []byte) {
-	if e.stage != stageHeaders {
-		e.fail(fail(errOrder, e.position(), headersField, "a header field after the body was begun"))
-		return
-	}
-	e.pair(name, value)
-}
+func (e *Encoder) Field(name, value []byte) { e.pair(stageHeaders, name, value) }
 
 // Trailer appends a trailer field.
-func (e *Encoder) Trailer(name, value []byte) {
-	if e.stage == stageHeaders {
-		e.closeHeaders()
-	}
-	if e.stage != stageTrailers {
-		e.fail(fail(errOrder, e.position(), trailersField, "a trailer field where none may be"))
+func (e *Encoder) Trailer(name, value []byte) { e.pair(stageTrailers, name, value) }
+
+// pair appends a field to the open block, and opens it for the first. A field
+// that is left out leaves the buffer behind its end alone: a body may lie there.
+func (e *Encoder) pair(where stage, name, value []byte) {
+	if e.stage != where && !e.enter(where) {
 		return
 	}
-	e.pair(name, value)
+	var list [1]Pair // filled field by field: a composite would be built aside and copied
+	list[0].Name, list[0].Value = name, value
+	at := len(e.buf)
+	if e.count == 0 {
+		e.block = at
+		at += 4
+	}
+	if cap(e.buf)-at >= pairSize(name, value) {
+		done, end, hasHost := putPairs(e.buf[:cap(e.buf)], uint(at), list[:], e.hasHost)
+		if done == 1 {
+			e.buf, e.hasHost = e.buf[:end], hasHost
+			e.count++
+			return
+		}
+	}
+	e.unusual(&list[0])
 }
 
-// pair appends a field to the open block, and opens it for the first.
-func (e *Encoder) pair(name, value []byte) {
-	if class := classify(name); class != fieldPasses && !e.keeps(class) {
-		return
+// enter goes on from the headers to the trailers of a message without a body;
+// false where no field may be written.
+func (e *Encoder) enter(where stage) bool {
+	if where == stageTrailers && e.stage == stageHeaders {
+		e.closeHeaders()
+		return true
 	}
-	if e.count == 0 {
-		e.open()
+	field, reason := headersField, "a header field after the body was begun"
+	if where == stageTrailers {
+		field, reason = trailersField, "a trailer field where none may be"
 	}
-	e.count++
-	at := len(e.buf)
-	buf, odd := appendPair(e.buf, name, value)
-	e.buf = buf
-	if odd&highs != 0 || len(name) == 0 {
-		e.look(at, name, value)
-	}
+	e.fail(fail(errOrder, e.position(), field, reason))
+	return false
 }
 
 // pairs is pair for each of a list, with less to and fro.
 func (e *Encoder) pairs(list []Pair) {
-	if len(list) == 0 {
-		return
-	}
-	if e.count == 0 {
-		e.open()
-	}
-	buf, n := e.buf, uint32(0)
-	for i := range list {
-		p := &list[i]
-		if class := classify(p.Name); class != fieldPasses && !e.keeps(class) {
-			continue
+	e.buf = room(e.buf, len(e.buf)+pairsSize(list))
+	for len(list) != 0 {
+		at := len(e.buf)
+		if e.count == 0 {
+			e.block = at
+			at += 4
 		}
-		at := len(buf)
-		var odd uint64
-		buf, odd = appendPair(buf, p.Name, p.Value)
-		n++
-		if odd&highs != 0 || len(p.Name) == 0 {
-			e.look(at, p.Name, p.Value)
+		done, end, hasHost := putPairs(e.buf[:cap(e.buf)], uint(at), list, e.hasHost)
+		if done != 0 {
+			e.buf, e.hasHost = e.buf[:end], hasHost
+			e.count += uint32(done)
 		}
+		if done == len(list) {
+			return
+		}
+		e.unusual(&list[done])
+		list = list[done+1:]
 	}
-	if e.count += n; e.count == 0 {
-		buf = buf[:e.block]
-	}
-	e.buf = buf
 }
 
-// open begins a header block; closeBlock writes its count.
-func (e *Encoder) open() {
-	e.block = len(e.buf)
-	e.buf = append(e.buf, zeros[:4]...)
+// unusual appends a field that is not ordinary, or for which there is no room,
+// if it is one that is written, after an exact look at it.
+func (e *Encoder) unusual(p *Pair) {
+	at := e.position()
+	if e.count == 0 {
+		at += 4
+	}
+	if class := classify(p.Name); class != fieldPasses && !e.keeps(class, at) {
+		return
+	}
+	if !tokenExact(p.Name) {
+		e.fail(nameError(at, e.field(), p.Name))
+	} else if !valueExact(p.Value) {
+		e.fail(valueError(at, e.field(), p.Name))
+	}
+	if e.count == 0 {
+		e.buf = append(e.buf, 0, 0, 0, 0)
+	}
+	e.count++
+	e.buf = binary.LittleEndian.AppendUint32(e.buf, uint32(len(p.Name)))
+	e.buf = append(e.buf, p.Name...)
+	e.buf = binary.LittleEndian.AppendUint32(e.buf, uint32(len(p.Value)))
+	e.buf = append(e.buf, p.Value...)
 }
 
 // field names the block that is being written, for errors.
@@ -250,23 +220,15 @@ func (e *Encoder) field() string {
 	return headersField
 }
 
-// look has an exact look at a pair that was written at at.
-func (e *Encoder) look(at int, name, value []byte) {
-	if !tokenExact(name) {
-		e.fail(nameError(at-e.start+e.apart, e.field(), name))
-	} else if !valueExact(value) {
-		e.fail(valueError(at-e.start+e.apart, e.field(), name))
-	}
-}
-
-// keeps reports whether a field with a meaning of its own is written.
-func (e *Encoder) keeps(class fieldClass) bool {
+// keeps reports whether a field with a meaning of its own is written, and
+// refuses those that may not be.
+func (e *Encoder) keeps(class fieldClass, at int) bool {
 	switch class {
 	case fieldRefused:
-		e.fail(transferEncodingError(e.position(), e.field()))
+		e.fail(transferEncodingError(at, e.field()))
 	case fieldHost:
-		if e.hasHost || e.stage == stageTrailers {
-			e.fail(hostError(e.position(), e.field()))
+		if e.hasHost {
+			e.fail(hostError(at, e.field()))
 			return false
 		}
 		e.hasHost = true
@@ -287,7 +249,7 @@ func (e *Encoder) closeBlock(field int) {
 
 func (e *Encoder) closeHeaders() {
 	e.closeBlock(httpHeaders)
-	e.stage = stageTrailers
+	e.stage, e.hasHost = stageTrailers, true // Host is no trailer
 }
 
 // bodyAt ends the headers and points the body cell at n bytes that come next;

@@ -1,6 +1,9 @@
 package zapcodec
 
-import "strconv"
+import (
+	"encoding/binary"
+	"strconv"
+)
 
 // Names of the cells, for errors.
 const (
@@ -17,13 +20,19 @@ func quote(b []byte) string {
 	return strconv.QuoteToASCII(string(b))
 }
 
-func (b *block) countError(at uint64, left uint32, c *pairCheck) error {
-	return fail(errBlock, int(at), c.field, "the block ends with "+strconv.FormatUint(uint64(left), 10)+
-		" of "+strconv.FormatUint(uint64(b.count), 10)+" pairs missing")
-}
-
-func (b *block) lengthError(at, n uint64, what string, c *pairCheck) error {
-	return fail(errBlock, int(at), c.field, "a "+what+" of "+strconv.FormatUint(n, 10)+" bytes reaches beyond the block's end at "+
+// lengthsError says which of the lengths of the pair at at is wrong, when left
+// pairs should still lie in the block.
+func (b *block) lengthsError(frame []byte, at uint64, left uint32, c *pairCheck) error {
+	if at+4 > uint64(b.end) {
+		return fail(errBlock, int(at), c.field, "the block ends with "+strconv.FormatUint(uint64(left), 10)+
+			" of "+strconv.FormatUint(uint64(b.count), 10)+" pairs missing")
+	}
+	what, text := "name", at+4
+	n := uint64(binary.LittleEndian.Uint32(frame[at:text]))
+	if value := text + n + 4; value <= uint64(b.end) {
+		what, text, n = "value", value, uint64(binary.LittleEndian.Uint32(frame[value-4:value]))
+	}
+	return fail(errBlock, int(text), c.field, "a "+what+" of "+strconv.FormatUint(n, 10)+" bytes reaches beyond the block's end at "+
 		strconv.Itoa(int(b.end)))
 }
 

@@ -14,71 +14,56 @@ const (
 // blanks is a word of bytes that every quick look lets pass.
 const blanks = 'a' * ones
 
-// oddValue marks bytes below 0x10 in a field's value.
-func oddValue(w uint64) uint64 { return (w - 0x10*ones) &^ w }
+// oddValue marks bytes below 0x10, and most above 0x8f, in a field's value. As in
+// all quick looks, a byte can lend to the next, or borrow from it, only if it is
+// marked itself.
+func oddValue(w uint64) uint64 { return w - 0x10*ones }
 
-// oddVisible marks what is not visible ASCII.
-func oddVisible(w uint64) uint64 { return (w-0x21*ones)&^w | (w + ones) | w }
+// oddText marks bytes that are not ASCII, DEL, and bytes below those of least.
+func oddText(w, least uint64) uint64 { return (w - least) | (w + ones) | w }
 
-// oddToken marks what is neither a letter nor '-'. Sums may carry into the next
-// byte only from a byte that is marked itself.
+// What least may be.
+const (
+	visible   = 0x21 * ones // no space and no control byte
+	printable = 0x20 * ones // no control byte
+)
+
+// oddToken marks bytes that are neither letters nor '-'.
 func oddToken(w uint64) uint64 {
 	lower := w | 0x20*ones
-	notLetter := ^(lower + (0x80-'a')*ones) | (lower + (0x7f-'z')*ones)
+	belowA := ^uint64((0x80-'a')*ones) - lower // ^(lower + …), an instruction shorter
+	notLetter := belowA ^ (lower + (0x7f-'z')*ones)
 	notDash := (w ^ '-'*ones) + 0x7f*ones
 	return notLetter&notDash | w
 }
 
-// word gathers a string of 0 to 7 bytes into one word; its other bytes repeat
-// some of the string, or are blanks.
-func word(b []byte) uint64 {
-	switch n := len(b); {
-	case n >= 4:
-		return uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint32(b[n-4:]))<<32
-	case n >= 2:
-		return uint64(binary.LittleEndian.Uint16(b)) | uint64(binary.LittleEndian.Uint16(b[n-2:]))<<16 | blanks>>32<<32
-	case n == 1:
-		return uint64(b[0]) | blanks>>8<<8
-	}
-	return blanks
-}
-
-// tokenOK reports whether s is a token (RFC 9110, section 5.6.2).
-func tokenOK(s []byte) bool {
-	var odd uint64
-	if n := len(s); n >= 8 {
-		for i := 0; i+8 < n; i += 8 {
-			odd |= oddToken(binary.LittleEndian.Uint64(s[i : i+8]))
-		}
-		odd |= oddToken(binary.LittleEndian.Uint64(s[n-8:]))
-	} else {
-		odd = oddToken(word(s))
-	}
-	return odd&highs == 0 && len(s) != 0 || tokenExact(s)
-}
-
-// visible reports whether s is of visible ASCII bytes alone.
-func visible(s []byte) bool {
-	var odd uint64
-	if n := len(s); n >= 8 {
-		for i := 0; i+8 < n; i += 8 {
-			odd |= oddVisible(binary.LittleEndian.Uint64(s[i : i+8]))
-		}
-		odd |= oddVisible(binary.LittleEndian.Uint64(s[n-8:]))
-	} else {
-		odd = oddVisible(word(s))
+// textOK reports whether a quick look lets the text at s of the frame pass: see
+// oddText. It goes by words, beginning with the eight bytes up to the text's end;
+// what lies before the text, or in the other words, is shifted out of them. At
+// least eight bytes of the frame must lie before that end.
+func textOK(frame []byte, s Span, least uint64) bool {
+	at, end := uint64(s.Off), uint64(s.Off)+uint64(s.Len)
+	before := -uint64(s.Len) * 8 & 63
+	odd := oddText(binary.LittleEndian.Uint64(frame[end-8:end])>>before, least) << before
+	for i := at + 8; i < end; i += 8 {
+		odd |= oddText(binary.LittleEndian.Uint64(frame[i-8:i]), least)
 	}
 	return odd&highs == 0
 }
 
-// targetOK reports whether t may be a request's target: not empty, no space
-// and no control byte.
-func targetOK(t []byte) bool { return len(t) != 0 && (visible(t) || targetExact(t)) }
+// statusOK reports whether s may be a status: 100 to 999.
+func statusOK(s int) bool { return uint(s)-100 < 900 }
 
-// protoOK reports whether p may be a version token: visible ASCII.
-func protoOK(p []byte) bool { return visible(p) }
+// methodOK reports whether m is a method, a token (RFC 9110, section 9.1).
+func methodOK(m []byte) bool {
+	switch string(m) {
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS":
+		return true
+	}
+	return tokenExact(m)
+}
 
-// tokenExact is tokenOK by a look at each byte.
+// tokenExact reports whether s is a token (RFC 9110, section 5.6.2).
 func tokenExact(s []byte) bool {
 	for _, c := range s {
 		if notToken[c] {
@@ -98,7 +83,8 @@ func valueExact(v []byte) bool {
 	return true
 }
 
-// targetExact is targetOK by a look at each byte.
+// targetExact reports whether t may be a request's target: not empty, no space
+// and no control byte.
 func targetExact(t []byte) bool {
 	for _, c := range t {
 		if c <= ' ' || c == 0x7f {
@@ -108,9 +94,19 @@ func targetExact(t []byte) bool {
 	return len(t) != 0
 }
 
-// reasonOK reports whether r may be a reason phrase (RFC 9112, section 4): no
+// protoExact reports whether p may be a version token: visible ASCII.
+func protoExact(p []byte) bool {
+	for _, c := range p {
+		if c <= ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// reasonExact reports whether r may be a reason phrase (RFC 9112, section 4): no
 // control byte but the tab.
-func reasonOK(r []byte) bool {
+func reasonExact(r []byte) bool {
 	for _, c := range r {
 		if c < ' ' && c != '\t' || c == 0x7f {
 			return false
@@ -142,13 +138,28 @@ const (
 	fieldRefused               // Transfer-Encoding
 )
 
-// specialLengths has a bit for the length of each name that is not fieldPasses,
-// and for the empty name, which is none.
-const specialLengths = 1<<0 | 1<<2 | 1<<4 | 1<<7 | 1<<10 | 1<<14 | 1<<16 | 1<<17 | 1<<18 | 1<<19
+// specialNames tells at a glance which names have no meaning of their own: by
+// the low bits of its first letter, a bit for the length of each name that is
+// neither fieldPasses nor fieldHost.
+var specialNames = [32]uint32{
+	'c' & 31: 1<<10 | 1<<14,
+	'k' & 31: 1 << 10,
+	'p' & 31: 1<<16 | 1<<18 | 1<<19,
+	't' & 31: 1<<2 | 1<<7 | 1<<17,
+	'u' & 31: 1 << 7,
+}
+
+// isHost reports whether a name of four bytes is that of Host.
+func isHost(name uint32) bool { return name|0x20202020 == 'h'|'o'<<8|'s'<<16|'t'<<24 }
 
 // classify tells the class of a field by its name.
 func classify(name []byte) fieldClass {
-	if len(name) < 20 && specialLengths>>(len(name)&31)&1 != 0 {
+	switch n := len(name); {
+	case n == 4:
+		if isHost(binary.LittleEndian.Uint32(name)) {
+			return fieldHost
+		}
+	case n != 0 && n < 20 && specialNames[name[0]&31]>>n&1 != 0:
 		return classifySpecial(name)
 	}
 	return fieldPasses
@@ -158,10 +169,6 @@ func classifySpecial(name []byte) fieldClass {
 	switch len(name) {
 	case 2:
 		return classIf(name, "te", fieldDropped)
-	case 4: // the most frequent by far
-		if binary.LittleEndian.Uint32(name)|0x20202020 == 'h'|'o'<<8|'s'<<16|'t'<<24 {
-			return fieldHost
-		}
 	case 7:
 		if lower(name[0]) == 't' {
 			return classIf(name, "trailer", fieldDropped)

@@ -39,28 +39,17 @@ type block struct {
 	connect   [maxNominations]Span // values of Connection
 }
 
-// pairCheck is what checkPairs finds out besides whether the block is sound.
+// pairCheck is what parsing a block finds out besides whether it is sound.
 type pairCheck struct {
 	field   string // the block's name, for errors
-	hosts   int
+	hosts   int    // pairs of Host; 1 to begin with where there may be none
 	lengths int    // pairs of Content-Length
 	length  []byte // the value of one
 }
 
-// parseBlock checks the header block at s. It leaves count pairs at off for
-// Pairs to walk.
-func parseBlock(frame []byte, s Span, b *block, c *pairCheck) error {
-	b.none(s.Off)
-	if s.Len == 0 {
-		return nil
-	}
-	if s.Len < 4 {
-		return fail(errBlock, int(s.Off), c.field, strconv.Itoa(int(s.Len))+" bytes hold no count")
-	}
-	b.count = binary.LittleEndian.Uint32(frame[s.Off:])
-	b.off += 4
-	b.end = s.Off + s.Len
-	return b.checkPairs(frame, c)
+// parseTrailers checks the trailer fields at s.
+func (b *block) parseTrailers(frame []byte, s Span) error {
+	return b.parse(frame, s, &pairCheck{field: trailersField, hosts: 1})
 }
 
 // none makes b a block without pairs.
@@ -68,54 +57,63 @@ func (b *block) none(off uint32) {
 	b.off, b.end, b.count, b.drops, b.nominated = off, off, 0, false, 0
 }
 
-// checkPairs walks the pairs once: their lengths must fill the block exactly,
-// names and values must be HTTP's. It is most of what parsing a head costs, so
-// the checks are written out here, with no call on the way of ordinary fields.
-func (b *block) checkPairs(frame []byte, c *pairCheck) error {
-	end, at := uint64(b.end), uint64(b.off)
-	lastWord := uint64(len(frame)) - 8
+// parse checks the header block at s, and leaves count pairs at off for Pairs to
+// walk. Their lengths must fill the block exactly, names and values must be
+// HTTP's. This is most of what parsing a head costs, so the checks are written
+// out here, with no call on the way of ordinary fields.
+//
+// The last word of a text is the eight bytes up to its end; of a shorter text,
+// what lies before it is shifted out.
+func (b *block) parse(frame []byte, s Span, c *pairCheck) error {
+	b.none(s.Off)
+	if s.Len == 0 {
+		return nil
+	}
+	end := uint64(s.Off) + uint64(s.Len)
+	frame = frame[:end:end]
+	if s.Len < 4 {
+		return fail(errBlock, int(s.Off), c.field, strconv.Itoa(int(s.Len))+" bytes hold no count")
+	}
+	at := uint64(s.Off) + 4
+	b.off, b.end, b.count = uint32(at), uint32(end), binary.LittleEndian.Uint32(frame[at-4:at])
 	for left := b.count; left != 0; left-- {
-		name := at + 4
-		if name > end {
-			return b.countError(at, left, c)
+		pair := at
+		if end-pair < 8 {
+			return b.lengthsError(frame, pair, left, c)
 		}
-		n := uint64(binary.LittleEndian.Uint32(frame[at:name]))
-		value := name + n + 4
+		n := uint64(binary.LittleEndian.Uint32(frame[pair : pair+4]))
+		value := pair + n + 8
 		if value > end {
-			return b.lengthError(name, n, "name", c)
+			return b.lengthsError(frame, pair, left, c)
 		}
 		m := uint64(binary.LittleEndian.Uint32(frame[value-4 : value]))
 		at = value + m
 		if at > end {
-			return b.lengthError(value, m, "value", c)
+			return b.lengthsError(frame, pair, left, c)
 		}
-		odd := uint64(0) // a high bit: something needs a closer look
-		i, stop := name, name+n
-		for ; i+8 <= stop; i += 8 {
-			odd |= oddToken(binary.LittleEndian.Uint64(frame[i : i+8]))
+		before := -n * 8 & 63
+		odd := oddToken(binary.LittleEndian.Uint64(frame[value-12:value-4])>>before) << before
+		for i := pair + 12; i < value-4; i += 8 {
+			odd |= oddToken(binary.LittleEndian.Uint64(frame[i-8 : i]))
 		}
-		if i > lastWord {
-			odd = highs
-		} else {
-			beyond := ^uint64(0) << ((stop - i) * 8 & 63)
-			odd |= oddToken(binary.LittleEndian.Uint64(frame[i:i+8])&^beyond | blanks&beyond)
+		before = -m * 8 & 63
+		odd |= oddValue(binary.LittleEndian.Uint64(frame[at-8:at])>>before) << before
+		for i := value + 8; i < at; i += 8 {
+			odd |= oddValue(binary.LittleEndian.Uint64(frame[i-8 : i]))
 		}
-		for i = value; i+8 <= at; i += 8 {
-			odd |= oddValue(binary.LittleEndian.Uint64(frame[i : i+8]))
-		}
-		if i > lastWord {
-			odd = highs
-		} else {
-			beyond := ^uint64(0) << ((at - i) * 8 & 63)
-			odd |= oddValue(binary.LittleEndian.Uint64(frame[i:i+8]) | blanks&beyond)
-		}
-		if odd&highs != 0 {
-			if err := lookAt(frame, Span{uint32(name), uint32(n)}, Span{uint32(value), uint32(m)}, c); err != nil {
-				return err
+		odd &= highs
+		switch {
+		case n == 4:
+			if isHost(binary.LittleEndian.Uint32(frame[pair+4 : pair+8])) {
+				if c.hosts++; c.hosts > 1 {
+					return hostError(int(value), c.field)
+				}
 			}
+		case n < 20:
+			odd |= uint64(specialNames[frame[pair+4]&31] >> n & 1)
 		}
-		if n < 20 && specialLengths>>(n&31)&1 != 0 {
-			if err := b.special(frame, Span{uint32(name), uint32(n)}, Span{uint32(value), uint32(m)}, c); err != nil {
+		if odd != 0 {
+			if err := b.look(frame, pair, c); err != nil {
 				return err
 			}
 		}
@@ -126,42 +124,31 @@ func (b *block) checkPairs(frame []byte, c *pairCheck) error {
 	return nil
 }
 
-// lookAt has a closer look at a pair, byte by byte.
-func lookAt(frame []byte, name, value Span, c *pairCheck) error {
+// look has an exact look at the pair at at, and does what its name asks for.
+func (b *block) look(frame []byte, at uint64, c *pairCheck) error {
+	name := Span{uint32(at) + 4, binary.LittleEndian.Uint32(frame[at : at+4])}
+	off := at + 8 + uint64(name.Len)
+	value := Span{uint32(off), binary.LittleEndian.Uint32(frame[off-4 : off])}
 	if !tokenExact(name.Of(frame)) {
 		return nameError(int(name.Off), c.field, name.Of(frame))
 	}
 	if !valueExact(value.Of(frame)) {
 		return valueError(int(value.Off), c.field, name.Of(frame))
 	}
-	return nil
-}
-
-// special deals with a pair whose name may have a meaning of its own.
-func (b *block) special(frame []byte, name, at Span, c *pairCheck) error {
-	if name.Len == 0 {
-		return nameError(int(name.Off), c.field, nil)
-	}
-	switch classifySpecial(name.Of(frame)) {
-	case fieldPasses:
+	switch classify(name.Of(frame)) {
+	case fieldPasses, fieldHost:
 		return nil
 	case fieldRefused:
-		return transferEncodingError(int(at.Off), c.field)
-	case fieldHost:
-		c.hosts++
-		if c.hosts > 1 || c.field == trailersField {
-			return hostError(int(at.Off), c.field)
-		}
-		return nil
+		return transferEncodingError(int(value.Off), c.field)
 	case fieldLength:
-		value := at.Of(frame)
+		v := value.Of(frame)
 		c.lengths++
-		if c.lengths > 1 && string(c.length) != string(value) {
-			return fail(errLength, int(at.Off), c.field, "two values of Content-Length that differ")
+		if c.lengths > 1 && string(c.length) != string(v) {
+			return fail(errLength, int(value.Off), c.field, "two values of Content-Length that differ")
 		}
-		c.length = value
+		c.length = v
 	case fieldConnection:
-		if err := b.nominate(at, c); err != nil {
+		if err := b.nominate(value, c); err != nil {
 			return err
 		}
 	}

@@ -90,7 +90,7 @@ func checkBeginning(head []byte, size int) error {
 // body on and hold only what came behind it.
 func (v *EndView) ParseBlock(b []byte) error {
 	v.frame = b
-	return parseBlock(b, Span{0, uint32(len(b))}, &v.trailers, &pairCheck{field: trailersField})
+	return v.trailers.parseTrailers(b, Span{0, uint32(len(b))})
 }
 
 // DataLayout looks at the beginning of a data frame of size bytes and tells

@@ -29,10 +29,7 @@ func ResponseHeadSize(opt Options, reason, proto []byte) HeadSize {
 }
 
 func headSize(opt Options, texts int, proto []byte) HeadSize {
-	if len(proto) == 0 {
-		proto = defaultProto
-	}
-	return HeadSize{n: opt.prefixSize() + HeaderLen + httpFixed + texts + len(proto)}
+	return HeadSize{n: opt.prefixSize() + httpTexts + texts + len(*orDefault(&proto))}
 }
 
 func (opt Options) prefixSize() int {
@@ -51,9 +48,22 @@ func (h *HeadSize) Field(name, value []byte) {
 		h.pairs = true
 		h.n += 4
 	}
-	h.n += 8 + len(name) + len(value)
+	h.n += pairSize(name, value)
 }
 
 // Len is the length of the head in bytes, prefix included where the options
 // ask for it.
 func (h *HeadSize) Len() int { return h.n }
+
+// pairSize is how many bytes a pair takes.
+func pairSize(name, value []byte) int { return 8 + len(name) + len(value) }
+
+// pairsSize is how many bytes a block takes with the pairs that follow its
+// count, if all of them are written.
+func pairsSize(list []Pair) int {
+	n := 4
+	for i := range list {
+		n += pairSize(list[i].Name, list[i].Value)
+	}
+	return n
+}

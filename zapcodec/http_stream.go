@@ -28,17 +28,9 @@ func AppendDataHead(dst []byte, opt Options, n int) ([]byte, error) {
 	if opt&Prefix != 0 {
 		dst = binary.BigEndian.AppendUint32(dst, uint32(size))
 	}
-	flags := uint64(TypeData) << 8
-	if opt&Extended != 0 {
-		flags |= FlagExtended
-	}
-	var cell uint64
-	if n != 0 {
-		cell = 8 | uint64(n)<<32
-	}
-	dst = binary.LittleEndian.AppendUint64(dst, magic|Version1<<32|flags<<48)
+	dst = binary.LittleEndian.AppendUint64(dst, opt.word(TypeData))
 	dst = binary.LittleEndian.AppendUint64(dst, HeaderLen|uint64(size)<<32)
-	return binary.LittleEndian.AppendUint64(dst, cell), nil
+	return binary.LittleEndian.AppendUint64(dst, cell(8, n)), nil
 }
 
 // ParseData returns the chunk of a framed data frame, as a place in the frame.
@@ -69,9 +61,7 @@ func streamRoot(frame []byte, kind byte, want string) (uint64, error) {
 func AppendEnd(dst []byte, opt Options, trailers []Pair) ([]byte, error) {
 	var e Encoder
 	e.End(dst, opt)
-	for i := range trailers {
-		e.Trailer(trailers[i].Name, trailers[i].Value)
-	}
+	e.trailers(trailers)
 	return e.Finish()
 }
 
@@ -93,7 +83,7 @@ func (v *EndView) Parse(frame []byte) error {
 	if err != nil {
 		return err
 	}
-	return parseBlock(frame, trailers, &v.trailers, &pairCheck{field: trailersField})
+	return v.trailers.parseTrailers(frame, trailers)
 }
 
 // Trailers walks the trailer fields.

@@ -128,11 +128,11 @@ func (v *RequestView) parseRequest(frame []byte, size uint64) error {
 	if !ok1 || !ok2 {
 		return cellsError(frame, size, root, requestCells[:])
 	}
-	if m := v.method.Of(frame); !tokenOK(m) {
+	if m := v.method.Of(frame); !methodOK(m) {
 		return methodError(int(v.method.Off), m)
 	}
-	if t := v.target.Of(frame); !targetOK(t) {
-		return targetErrorHTTP(int(v.target.Off), t)
+	if v.target.Len == 0 || !textOK(frame, v.target, visible) && !targetExact(v.target.Of(frame)) {
+		return targetErrorHTTP(int(v.target.Off), v.target.Of(frame))
 	}
 	return v.parse(frame, root, size)
 }
@@ -176,14 +176,14 @@ func (v *ResponseView) parseResponse(frame []byte, size uint64) error {
 		return err
 	}
 	v.status = binary.LittleEndian.Uint16(frame[root+responseStatus:])
-	if v.status < 100 || v.status > 999 {
+	if !statusOK(int(v.status)) {
 		return statusError(int(root), int(v.status))
 	}
 	var ok bool
 	if v.reason, ok = cellAt(frame, uint64(len(frame)), root+responseReason); !ok {
 		return cellsError(frame, size, root, responseCells[:])
 	}
-	if !reasonOK(v.reason.Of(frame)) {
+	if v.reason.Len != 0 && !textOK(frame, v.reason, printable) && !reasonExact(v.reason.Of(frame)) {
 		return reasonError(int(v.reason.Off))
 	}
 	return v.parse(frame, root, size)
@@ -262,22 +262,14 @@ func (v *httpView) parse(frame []byte, root, size uint64) error {
 	if !(ok[0] && ok[1] && ok[2] && ok[3]) {
 		return cellsError(frame, size, root, httpCells[:])
 	}
-	if p := v.proto.Of(frame); !protoOK(p) {
-		return protoError(int(v.proto.Off), p)
+	if v.proto.Len != 0 && !textOK(frame, v.proto, visible) {
+		return protoError(int(v.proto.Off), v.proto.Of(frame))
 	}
 	if v.streamed && v.body.Len != 0 {
 		return bodyError(int(root) + httpBody)
 	}
-	if size > uint64(len(frame)) {
-		trailers = Span{} // behind the body, which is still to come
-	}
-	return v.parseBlocks(frame, headers, trailers)
-}
-
-// parseBlocks checks the header fields and the trailer fields.
-func (v *httpView) parseBlocks(frame []byte, headers, trailers Span) error {
 	check := pairCheck{field: headersField}
-	if err := parseBlock(frame, headers, &v.headers, &check); err != nil {
+	if err := v.headers.parse(frame, headers, &check); err != nil {
 		return err
 	}
 	if check.lengths != 0 {
@@ -285,12 +277,11 @@ func (v *httpView) parseBlocks(frame []byte, headers, trailers Span) error {
 			return err
 		}
 	}
-	if trailers.Len == 0 {
+	if trailers.Len == 0 || size > uint64(len(frame)) { // behind the body, which is still to come
 		v.trailers.none(trailers.Off)
 		return nil
 	}
-	check.field = trailersField
-	return parseBlock(frame, trailers, &v.trailers, &check)
+	return v.trailers.parseTrailers(frame, trailers)
 }
 
 // checkLength holds a Content-Length pair, which has no place on this wire and

@@ -2,6 +2,8 @@ package zapcodec
 
 import (
 	"bytes"
+	"encoding/binary"
+	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -90,27 +92,99 @@ func TestWordwiseChecksAgreeWithBytewiseOnes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		// Mostly sound bytes, so that a single bad one decides.
 		b := rapid.SliceOfN(rapid.OneOf(rapid.ByteRange('-', 'z'), rapid.ByteRange('a', 'z'), rapid.Byte()), 0, 40).Draw(t, "bytes")
-		if tokenOK(b) != tokenExact(b) {
-			t.Errorf("token %q: %v", b, tokenOK(b))
+		copied := make([]byte, pairSize(b, b))
+		if done, _, _ := putPairs(copied, 0, []Pair{{b, b}}, false); done == 1 {
+			if !tokenExact(b) || !valueExact(b) {
+				t.Errorf("pair of %q passes a quick look", b)
+			}
+			if !bytes.Equal(copied[4:4+len(b)], b) || !bytes.Equal(copied[8+len(b):], b) {
+				t.Errorf("pair of %q: copied %q", b, copied)
+			}
 		}
-		if copied, odd := appendPair(nil, b, b); odd&highs == 0 && len(b) > 0 && !(tokenExact(b) && valueExact(b)) ||
-			!bytes.Equal(copied[4:4+len(b)], b) || !bytes.Equal(copied[8+len(b):], b) {
-			t.Errorf("pair of %q: odd %x, copied %q", b, odd, copied)
+		text := string(b)
+		for what, c := range map[string]struct {
+			frame []byte
+			want  bool
+		}{
+			"method": {rawRequest(t, text, "/", "", nil, nil, ""), tokenExact(b)},
+			"target": {rawRequest(t, "GET", text, "", nil, nil, ""), targetExact(b)},
+			"proto":  {rawRequest(t, "GET", "/", text, nil, nil, ""), protoExact(b)},
+			"name":   {rawRequest(t, "GET", "/", "", [][2]string{{text, "v"}}, nil, ""), tokenExact(b) && classify(b) != fieldRefused},
+			"value":  {rawRequest(t, "GET", "/", "", [][2]string{{"A", text}}, nil, ""), valueExact(b)},
+		} {
+			if err := new(RequestView).Parse(c.frame); (err == nil) != c.want {
+				t.Errorf("%s %q is read as %v", what, b, err)
+			}
 		}
-		if copied, odd := appendPair(nil, []byte("A"), b); odd&highs == 0 && !valueExact(b) || !bytes.Equal(copied[9:], b) {
-			t.Errorf("value %q passes a quick look, copied %q", b, copied)
+		resp := Response{Status: 200, Reason: bytes.Repeat([]byte("a"), len(b))}
+		frame, err := resp.Append(nil, 0)
+		if err != nil {
+			t.Fatal(err)
 		}
-		frame := rawRequest(t, "GET", "/", "", [][2]string{{"A", string(b)}}, nil, "")
-		if err := new(RequestView).Parse(frame); (err == nil) != valueExact(b) {
-			t.Errorf("value %q is read as %v", b, err)
+		copy(frame[httpTexts:], b)
+		if err := new(ResponseView).Parse(frame); (err == nil) != reasonExact(b) {
+			t.Errorf("reason %q is read as %v", b, err)
 		}
-		target, proto := len(b) > 0, true
-		for _, c := range b {
-			target = target && c > 0x20 && c != 0x7f
-			proto = proto && c > 0x20 && c < 0x7f
+	})
+}
+
+// TestQuickLooksMissNothing tries every two bytes beside each other at every
+// place of a word: what one byte does to the next is all that words add.
+func TestQuickLooksMissNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		quick func(w uint64) uint64
+		exact func(s []byte) bool
+	}{
+		"token":  {oddToken, tokenExact},
+		"value":  {oddValue, valueExact},
+		"target": {func(w uint64) uint64 { return oddText(w, visible) }, targetExact},
+		"proto":  {func(w uint64) uint64 { return oddText(w, visible) }, protoExact},
+		"reason": {func(w uint64) uint64 { return oddText(w, printable) }, reasonExact},
+	} {
+		text := bytes.Repeat([]byte("a"), 8)
+		for at := range 7 {
+			for two := range 1 << 16 {
+				binary.LittleEndian.PutUint16(text[at:], uint16(two))
+				if c.quick(binary.LittleEndian.Uint64(text))&highs == 0 && !c.exact(text) {
+					t.Fatalf("%s: %q passes a quick look", name, text)
+				}
+			}
+			text[at] = 'a'
 		}
-		if targetOK(b) != target || protoOK(b) != proto {
-			t.Errorf("target or proto %q: %v, %v", b, targetOK(b), protoOK(b))
+	}
+}
+
+// genField makes fields of every class, and some that are refused.
+var genField = rapid.Custom(func(t *rapid.T) Pair {
+	name := rapid.OneOf(genToken, rapid.SampledFrom([]string{
+		"Host", "host", "Connection", "Content-Length", "Trailer", "TE", "Upgrade", "Keep-Alive", "X-B3-TraceId", "", "Transfer-Encoding", "a b",
+	})).Draw(t, "name")
+	return Pair{[]byte(name), rapid.OneOf(genValue, rapid.Just([]byte("a\r")), rapid.Just([]byte("a\tb"))).Draw(t, "value")}
+})
+
+func TestAMessageInOneGoIsTheSameAsPieceByPiece(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := Request{
+			Method: []byte(genToken.Draw(t, "method")), Target: []byte(rapid.SampledFrom([]string{"/", "/long/enough?a=\x80", "/ ", ""}).Draw(t, "target")),
+			Proto: []byte(rapid.SampledFrom([]string{"HTTP/1.1", "", "h2", "HTTP/1\t1"}).Draw(t, "proto")), Body: genBody.Draw(t, "body"),
+			Headers: rapid.SliceOfN(genField, 0, 6).Draw(t, "headers"), Trailers: rapid.SliceOfN(genField, 0, 2).Draw(t, "trailers"),
+		}
+		opt := Options(rapid.IntRange(0, 3).Draw(t, "options"))
+		dst := append(make([]byte, 0, rapid.IntRange(6, 400).Draw(t, "room")), "before"...)
+		one, oneErr := r.Append(dst, opt)
+
+		var e Encoder
+		e.Request([]byte("before"), opt, r.Method, r.Target, r.Proto)
+		for _, p := range r.Headers {
+			e.Field(p.Name, p.Value)
+		}
+		e.Body(r.Body)
+		for _, p := range r.Trailers {
+			e.Trailer(p.Name, p.Value)
+		}
+		pieces, err := e.Finish()
+		if fmt.Sprint(err) != fmt.Sprint(oneErr) || !bytes.Equal(one, pieces) {
+			t.Fatalf("in one go %v\n%x\npiece by piece %v\n%x", oneErr, one, err, pieces)
 		}
 	})
 }

@@ -56,8 +56,8 @@ func AppendRPCRequest(dst []byte, r *RPCRequest) ([]byte, error) {
 	dst = binary.LittleEndian.AppendUint32(dst, r.Method)
 	dst = binary.LittleEndian.AppendUint32(dst, r.Promise)
 	dst = binary.LittleEndian.AppendUint32(dst, r.Target)
-	dst = binary.LittleEndian.AppendUint64(dst, rpcCell(rpcRequestFixed-rpcCap, len(r.Cap)))
-	dst = binary.LittleEndian.AppendUint64(dst, rpcCell(rpcRequestFixed-rpcPayload+len(r.Cap), len(r.Payload)))
+	dst = binary.LittleEndian.AppendUint64(dst, cell(rpcRequestFixed-rpcCap, len(r.Cap)))
+	dst = binary.LittleEndian.AppendUint64(dst, cell(rpcRequestFixed-rpcPayload+len(r.Cap), len(r.Payload)))
 	dst = append(dst, r.Cap...)
 	return append(dst, r.Payload...), nil
 }
@@ -107,7 +107,7 @@ func AppendRPCResponse(dst []byte, r *RPCResponse) ([]byte, error) {
 	dst = binary.LittleEndian.AppendUint32(dst, r.Status)
 	dst = binary.LittleEndian.AppendUint32(dst, r.Promise)
 	dst = binary.LittleEndian.AppendUint32(dst, 0)
-	dst = binary.LittleEndian.AppendUint64(dst, rpcCell(rpcResponseFixed-rpcBody, len(r.Body)))
+	dst = binary.LittleEndian.AppendUint64(dst, cell(rpcResponseFixed-rpcBody, len(r.Body)))
 	return append(dst, r.Body...), nil
 }
 
@@ -133,14 +133,6 @@ func ParseRPCResponse(frame []byte, r *RPCResponse) error {
 func appendRPCHeader(dst []byte, size int) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, magic|Version2<<32|TypeRPC<<56)
 	return binary.LittleEndian.AppendUint64(dst, HeaderLen|uint64(size)<<32)
-}
-
-// rpcCell is the cell of n bytes, rel from its own place; null for none.
-func rpcCell(rel, n int) uint64 {
-	if n == 0 {
-		return 0
-	}
-	return uint64(uint32(rel)) | uint64(n)<<32
 }
 
 // rpcRoot checks a framed envelope as far as its fixed section.
