@@ -82,7 +82,7 @@ func (s *Server) openIdentity(t *config.Tree, cfg *config.Identity) (*openIdenti
 		}
 		return &openIdentity{id.Identity, id, id.Describe}, nil
 	}
-	store, err := s.stores.Open(t.KMS)
+	store, err := s.stores.store(t.KMS, false)
 	if err != nil {
 		return nil, err
 	}

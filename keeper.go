@@ -53,7 +53,7 @@ func (s *Server) openRings(t *config.Tree) (*rings, error) {
 	if t.KMS == nil {
 		return nil, nil //nolint:nilnil // a tree without a store is usual
 	}
-	store, err := s.stores.Open(t.KMS)
+	store, err := s.stores.store(t.KMS, false)
 	if err != nil {
 		return nil, err
 	}

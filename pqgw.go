@@ -74,8 +74,9 @@ type Server struct {
 	building  *sources // of the configuration that is being put in force
 	drainOnce sync.Once
 	drained   chan struct{}
+	ending    chan struct{} // closed when the drain begins
 	drainErr  error
-	retiring  sync.WaitGroup // listeners that a reload took away
+	retiring  sync.WaitGroup // what a reload took away
 }
 
 // state is what one configuration came to; it is replaced as a whole.
@@ -105,7 +106,7 @@ var ErrConfig = errors.New("configuration")
 // Start loads the configuration and serves it. Errors are *config.Problems where
 // it is invalid, *transports.BindError where an address cannot be had.
 func Start(o Options) (*Server, error) {
-	s := &Server{o: o, logger: o.Logger, started: time.Now(), drained: make(chan struct{})}
+	s := &Server{o: o, logger: o.Logger, started: time.Now(), drained: make(chan struct{}), ending: make(chan struct{})}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
@@ -138,6 +139,7 @@ func (s *Server) start() error {
 		return err
 	}
 	s.state.Store(st)
+	s.stores.hold(t.KMS)
 	s.gateway, err = gateway.New(t, gateway.Options{
 		Dial: s.dialer(), DialRPC: s.dialRPC, Mounts: s.o.Mounts, Metrics: s.metrics, AccessLog: s.log,
 		Challenge: s.keyAuthorization,
@@ -260,6 +262,7 @@ func (s *Server) Drain() error {
 
 func (s *Server) drain() error {
 	s.ready.Store(false)
+	close(s.ending)
 	s.keeper.stop() // it may hold mu while it waits for another writer of the store
 	s.mu.Lock()
 	defer s.mu.Unlock()

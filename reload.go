@@ -26,6 +26,7 @@ func (s *Server) Reload(context.Context) error {
 	s.metrics.ConfigLoaded(err, time.Now())
 	s.lastError.Store(nil)
 	if err != nil {
+		s.stores.sweep()
 		text := err.Error()
 		s.lastError.Store(&text)
 		s.logger.Error("the new configuration was refused; the old one stays", "error", err)
@@ -104,6 +105,30 @@ func (s *Server) enforce(old, st *state) {
 	}
 	s.startACME(st)
 	old.sources.closeBut(st.sources)
+	s.stores.hold(st.loaded.Tree.KMS)
+	s.leaveStore(old.loaded.Tree, st.loaded.Tree)
+}
+
+// leaveStore gives back the store of a configuration that is not in force any more. Handshakes that
+// began under it may still sign by it, as long as they, and listeners that it alone had, can last.
+func (s *Server) leaveStore(old, next *config.Tree) {
+	if storeKeyOf(old.KMS) == storeKeyOf(next.KMS) {
+		s.stores.release(old.KMS)
+		return
+	}
+	patience := old.Drain.Timeout
+	for _, l := range old.Listeners {
+		patience = max(patience, old.LimitsFor(l).HandshakeTimeout)
+	}
+	s.retiring.Go(func() {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			s.stores.release(old.KMS)
+		case <-s.ending: // which closes all of them
+		}
+	})
 }
 
 // nextAdmin opens the admin page of another configuration beside the one that is open, or gives

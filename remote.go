@@ -15,6 +15,7 @@ import (
 type remoteKey struct {
 	config.StoreCertificates
 	Asking *config.TLS
+	store  storeKey // that Asking draws on
 }
 
 // loadRemote makes the source of a certificate whose key signing servers have. The
@@ -25,7 +26,10 @@ func (s *Server) loadRemote(t *config.Tree, cfg *config.TLS, all, old *sources) 
 		return nil
 	}
 	asking := t.TLS[k.TLS]
-	made := remoteKey{*k, asking}
+	made := remoteKey{StoreCertificates: *k, Asking: asking}
+	if asking != nil {
+		made.store = storeKeyOf(t.StoreFor(asking))
+	}
 	src := old.like(made)
 	if src == nil {
 		var err error

@@ -12,22 +12,32 @@ import (
 	"github.com/hanzoai/pqgw/kms/certstore"
 )
 
-// Stores are the key stores that configurations name, each opened once for the
-// life of the process: a master key in an environment variable can be read
-// only once, and one from a passphrase is slow to come by. The zero value is
-// ready. It is safe for concurrent use.
+// Stores are the key stores that configurations name. Each stays open from one
+// reload to the next, since a master key from a passphrase is slow to come by, and
+// until nothing uses it. The zero value is ready. It is safe for concurrent use.
 type Stores struct {
 	// Logger gets the stores' warnings. Nil is silent.
 	Logger *slog.Logger
 
 	mu   sync.Mutex
 	open map[storeKey]*openStore
+	env  map[string]*kms.MasterEnv // by variable; each can be read once only
 }
 
 // openStore is a store and what it is as ACME's storage, once that is asked for.
 type openStore struct {
 	*kms.Store
 	certs *certstore.Storage
+	users int  // configurations in force, or not yet left behind
+	kept  bool // until Close: somebody else has it
+}
+
+func (s *openStore) close() error {
+	var err error
+	if s.certs != nil {
+		err = s.certs.Close()
+	}
+	return errors.Join(err, s.Store.Close())
 }
 
 // storeKey tells which settings are the same store.
@@ -36,18 +46,65 @@ type storeKey struct {
 	master config.Master
 }
 
-func storeKeyOf(k *config.KMS) storeKey { return storeKey{k.Dir, k.Master} }
+// storeKeyOf is zero for no store.
+func storeKeyOf(k *config.KMS) storeKey {
+	if k == nil {
+		return storeKey{}
+	}
+	return storeKey{k.Dir, k.Master}
+}
 
 // Open opens the store that k names, or gives the one that is open already. It
 // stays open until Close.
-func (s *Stores) Open(k *config.KMS) (*kms.Store, error) {
+func (s *Stores) Open(k *config.KMS) (*kms.Store, error) { return s.store(k, true) }
+
+// store is Open for a configuration of the server, which holds it while it is in force.
+func (s *Stores) store(k *config.KMS, kept bool) (*kms.Store, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	store, err := s.opened(k)
 	if err != nil {
 		return nil, err
 	}
+	store.kept = store.kept || kept
 	return store.Store, nil
+}
+
+// hold says that a configuration with this store, nil for none, is in force.
+func (s *Stores) hold(k *config.KMS) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if store := s.open[storeKeyOf(k)]; store != nil {
+		store.users++
+	}
+}
+
+// release ends a hold.
+func (s *Stores) release(k *config.KMS) {
+	s.mu.Lock()
+	if store := s.open[storeKeyOf(k)]; store != nil {
+		store.users--
+	}
+	s.mu.Unlock()
+	s.sweep()
+}
+
+// sweep closes the stores that nothing uses, as those of a configuration that was refused.
+func (s *Stores) sweep() {
+	var left []*openStore
+	s.mu.Lock()
+	for key, store := range s.open {
+		if store.users == 0 && !store.kept {
+			delete(s.open, key)
+			left = append(left, store)
+		}
+	}
+	s.mu.Unlock()
+	for _, store := range left {
+		if err := store.close(); err != nil && s.Logger != nil {
+			s.Logger.Warn("a key store that is not used any more", "dir", store.Dir(), "error", err)
+		}
+	}
 }
 
 // Certificates is the store that k names as a place for ACME to keep accounts,
@@ -71,7 +128,7 @@ func (s *Stores) opened(k *config.KMS) (*openStore, error) {
 	if store := s.open[key]; store != nil {
 		return store, nil
 	}
-	master, err := masterOf(k.Master)
+	master, err := s.masterOf(k.Master)
 	if err != nil {
 		return nil, fmt.Errorf("kms: %w", err)
 	}
@@ -91,14 +148,20 @@ func (s *Stores) opened(k *config.KMS) (*openStore, error) {
 	return s.open[key], nil
 }
 
-func masterOf(m config.Master) (kms.Master, error) {
+func (s *Stores) masterOf(m config.Master) (kms.Master, error) {
 	switch {
 	case m.File != "":
 		return kms.MasterFile{Path: string(m.File)}, nil
 	case m.Credential != "":
 		return kms.MasterCredential{Name: m.Credential}, nil
 	case m.Env != "":
-		return &kms.MasterEnv{Variable: m.Env}, nil
+		if s.env == nil {
+			s.env = map[string]*kms.MasterEnv{}
+		}
+		if s.env[m.Env] == nil {
+			s.env[m.Env] = &kms.MasterEnv{Variable: m.Env}
+		}
+		return s.env[m.Env], nil
 	case m.PassphraseFile != "":
 		passphrase, err := kms.ReadPassphrase(string(m.PassphraseFile))
 		return kms.MasterPassphrase{Passphrase: passphrase}, err
@@ -109,7 +172,7 @@ func masterOf(m config.Master) (kms.Master, error) {
 // Resolver is what config.Options.KMS takes: `${kms:name}` by the store of the
 // configuration itself.
 func (s *Stores) Resolver(k *config.KMS) (config.Resolver, error) {
-	store, err := s.Open(k)
+	store, err := s.store(k, false)
 	if err != nil {
 		return nil, err
 	}
@@ -122,10 +185,7 @@ func (s *Stores) Close() error {
 	defer s.mu.Unlock()
 	var errs []error
 	for _, store := range s.open {
-		if store.certs != nil {
-			errs = append(errs, store.certs.Close())
-		}
-		errs = append(errs, store.Close())
+		errs = append(errs, store.close())
 	}
 	s.open = nil
 	return errors.Join(errs...)

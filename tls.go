@@ -146,7 +146,7 @@ type storedKey struct {
 }
 
 func (s *Server) storedSource(t *config.Tree, entries []string) (handshake.Source, error) {
-	store, err := s.stores.Open(t.KMS)
+	store, err := s.stores.store(t.KMS, false)
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,15 @@ type Master struct {
 	PassphraseFile File `yaml:"passphrase_file"`
 }
 
+// StoreFor is the store that TLS settings draw on, nil where they need none.
+func (t *Tree) StoreFor(s *TLS) *KMS {
+	c := s.Certificates
+	if c.KMS != nil && len(c.KMS.Store) > 0 || c.ACME != nil || s.Identity != nil && s.Identity.Store != "" {
+		return t.KMS
+	}
+	return nil
+}
+
 // given counts the sources that are named.
 func (m Master) given() int {
 	n := 0

@@ -177,7 +177,7 @@ func (g *Gateway) compileUpstream(t *config.Tree, c *compiled, name string, u *c
 		}
 		key := endpointKey{upstream: name, url: e.String()}
 		if e.Scheme.Secure() {
-			key.tls = g.tlsNumber(name, t.UpstreamTLS(u))
+			key.tls = g.tlsNumber(name, t, t.UpstreamTLS(u))
 			up.pq = string(t.UpstreamTLS(u).PQ)
 		}
 		end := g.ends[key]
@@ -193,18 +193,29 @@ func (g *Gateway) compileUpstream(t *config.Tree, c *compiled, name string, u *c
 	return up, nil
 }
 
+// seenTLS are TLS settings with the store that they draw on.
+type seenTLS struct {
+	*config.TLS
+	dir    config.File
+	master config.Master
+}
+
 // tlsNumber numbers the TLS settings that an upstream has had, so that
 // connections made under other ones are not used again.
-func (g *Gateway) tlsNumber(upstream string, s *config.TLS) int {
+func (g *Gateway) tlsNumber(upstream string, t *config.Tree, s *config.TLS) int {
+	seen := seenTLS{TLS: s}
+	if k := t.StoreFor(s); k != nil {
+		seen.dir, seen.master = k.Dir, k.Master
+	}
 	for i, have := range g.tlsSeen[upstream] {
-		if reflect.DeepEqual(have, s) {
+		if reflect.DeepEqual(have, seen) {
 			return i
 		}
 	}
 	if g.tlsSeen == nil {
-		g.tlsSeen = map[string][]*config.TLS{}
+		g.tlsSeen = map[string][]seenTLS{}
 	}
-	g.tlsSeen[upstream] = append(g.tlsSeen[upstream], s)
+	g.tlsSeen[upstream] = append(g.tlsSeen[upstream], seen)
 	return len(g.tlsSeen[upstream]) - 1
 }
 

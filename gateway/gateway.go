@@ -49,7 +49,7 @@ type Gateway struct {
 	retired map[*pool.Endpoint]struct{} // still with calls
 	calls   map[string]*rpcUpstream     // upstreams that take calls
 	closed  bool
-	tlsSeen map[string][]*config.TLS
+	tlsSeen map[string][]seenTLS
 
 	sweep context.CancelFunc
 	swept chan struct{}

@@ -38,7 +38,7 @@ func (g *Gateway) compileCallUpstream(t *config.Tree, c *compiled, up *upstream)
 	u := up.config
 	settings := rpcSettings{frame: t.Limits.FrameBytes, maxIdle: u.MaxIdle, connect: u.Timeouts.Connect, idle: u.Timeouts.Idle}
 	if tls := t.UpstreamTLS(u); u.Endpoints[0].Scheme.Secure() {
-		settings.tls, up.pq = g.tlsNumber(up.name, tls), string(tls.PQ)
+		settings.tls, up.pq = g.tlsNumber(up.name, t, tls), string(tls.PQ)
 	}
 	made := g.calls[up.name]
 	if made == nil || made.rpcSettings != settings || !slices.Equal(made.endpoints, u.Endpoints) {
