@@ -73,7 +73,7 @@ func NewDialer(scheme, address string, s DialSettings) (exchange.Dialer, error) 
 	if d.secure && d.zap {
 		d.offer(zap.ALPN)
 	}
-	d.zapOptions = zap.ClientOptions{Watch: s.Watch, Limits: s.Limits}
+	d.zapOptions.ClientOptions = d.h1
 	return d, nil
 }
 

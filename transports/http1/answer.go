@@ -73,16 +73,8 @@ func (t *turn) AppendHead(out []byte, h *exchange.Head, shape serial.Shape, leng
 	return append(out, "\r\n"...), framed, nil
 }
 
-// Most implements serial.Format: there is none.
-func (t *turn) Most() (whole, piece int) { return math.MaxInt, math.MaxInt }
-
-// AppendFrame implements serial.Format.
-func (t *turn) AppendFrame(out []byte, n int) []byte { return appendChunkHead(out, n) }
-
-// AppendEnd implements serial.Format.
-func (t *turn) AppendEnd(out []byte, n int, last bool, trailers *exchange.Head) ([]byte, error) {
-	return appendChunkEnd(out, n, last, trailers), nil
-}
+// MostWhole implements serial.Format: any number.
+func (t *turn) MostWhole() int { return math.MaxInt }
 
 // Tunnel implements exchange.Responder.
 func (t *turn) Tunnel(h *exchange.Head) (exchange.Tunnel, error) {

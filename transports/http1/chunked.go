@@ -2,6 +2,7 @@ package http1
 
 import (
 	"io"
+	"math"
 	"strconv"
 
 	"github.com/hanzoai/pqgw/exchange"
@@ -186,23 +187,28 @@ func (c *chunks) trailers(b []byte, limit int) (n int, r *exchange.Refusal) {
 	return end - had, nil
 }
 
-// appendChunkHead writes what goes before a chunk of n bytes.
-func appendChunkHead(out []byte, n int) []byte {
+// chunking writes a body in chunks, a serial.Framing.
+type chunking struct{}
+
+// MostPiece implements serial.Framing: any number.
+func (chunking) MostPiece() int { return math.MaxInt }
+
+// AppendFrame implements serial.Framing.
+func (chunking) AppendFrame(out []byte, n int) []byte {
 	return append(strconv.AppendInt(out, int64(n), 16), "\r\n"...)
 }
 
-// appendChunkEnd writes what goes behind a chunk of n bytes, or none, and the end of the
-// body behind the last.
-func appendChunkEnd(out []byte, n int, last bool, trailers *exchange.Head) []byte {
+// AppendEnd implements serial.Framing.
+func (chunking) AppendEnd(out []byte, n int, last bool, trailers *exchange.Head) ([]byte, error) {
 	if n > 0 {
 		out = append(out, "\r\n"...)
 	}
 	if !last {
-		return out
+		return out, nil
 	}
 	out = append(out, "0\r\n"...)
 	if trailers != nil {
 		out = appendFields(out, trailers)
 	}
-	return append(out, "\r\n"...)
+	return append(out, "\r\n"...), nil
 }

@@ -60,7 +60,7 @@ func NewConn(s *stream.Stream, info *exchange.Conn, fd int, o *Options) *Conn {
 func (c *Conn) Begin() *serial.Turn {
 	t := turns.Get().(*turn) //nolint:forcetypeassert // nothing else is put there
 	t.c, c.turn = c, t
-	t.Bind(&c.Conn, t)
+	t.Bind(&c.Conn, t, chunking{})
 	return &t.Turn
 }
 

@@ -7,6 +7,16 @@ import (
 	"github.com/hanzoai/pqgw/exchange"
 )
 
+// Framing writes the pieces of a body.
+type Framing interface {
+	// AppendFrame appends what goes before a piece of n bytes.
+	AppendFrame(out []byte, n int) []byte
+	// AppendEnd appends what goes behind a piece of n bytes, and behind the last one what ends the body.
+	AppendEnd(out []byte, n int, last bool, trailers *exchange.Head) ([]byte, error)
+	// MostPiece is the most bytes of a piece.
+	MostPiece() int
+}
+
 // Format writes the answer of a turn.
 type Format interface {
 	// AppendHead appends the final head to out, for a body that is none, lies whole in
@@ -14,12 +24,8 @@ type Format interface {
 	// set where the pieces are to be framed. It may set Closing of the connection, which
 	// it tells the client.
 	AppendHead(out []byte, h *exchange.Head, shape Shape, length int64) (_ []byte, framed bool, err error)
-	// AppendFrame appends what goes before a piece of n bytes.
-	AppendFrame(out []byte, n int) []byte
-	// AppendEnd appends what goes behind one, or, where it is the last, behind the body.
-	AppendEnd(out []byte, n int, last bool, trailers *exchange.Head) ([]byte, error)
-	// Most is the most bytes of a body that may be sent whole, and of a piece.
-	Most() (whole, piece int)
+	// MostWhole is the most bytes of a body that may be sent whole.
+	MostWhole() int
 }
 
 // Shape is how a body is sent.
@@ -88,7 +94,7 @@ func (t *Turn) head(out *[]byte, h *exchange.Head, shape Shape, length int64) (f
 	}
 	c := t.c
 	c.Closing = c.Closing || c.draining.Load() || h.Status >= 300 && c.Unread && !t.Body.Done()
-	b, framed, err := t.f.AppendHead(*out, h, shape, length)
+	b, framed, err := t.format.AppendHead(*out, h, shape, length)
 	if err != nil {
 		return false, err
 	}
@@ -107,9 +113,8 @@ func (t *Turn) Respond(h *exchange.Head, src exchange.Source) error {
 		}
 		return t.writeLast(*out)
 	}
-	most, _ := t.f.Most()
 	whole, ok := src.Whole()
-	if !ok || len(whole) > most {
+	if !ok || len(whole) > t.format.MostWhole() {
 		return t.stream(out, h, src)
 	}
 	if _, err := t.head(out, h, WholeBody, int64(len(whole))); err != nil {
@@ -189,7 +194,7 @@ func (w *writer) piece(p []byte, last bool, trailers *exchange.Head) error {
 		return err
 	}
 	if w.framed {
-		_, most := w.t.f.Most()
+		most := w.t.framing.MostPiece()
 		for ; len(p) > most; p = p[most:] {
 			if err := w.send(p[:most], false, nil); err != nil {
 				return err
@@ -211,7 +216,7 @@ func (w *writer) keep(p []byte) error {
 // open writes what goes before a piece.
 func (w *writer) open(n int) {
 	if w.framed && n > 0 {
-		*w.out = w.t.f.AppendFrame(*w.out, n)
+		*w.out = w.t.framing.AppendFrame(*w.out, n)
 	}
 }
 
@@ -254,7 +259,7 @@ func (w *writer) end(out *[]byte, n int, last bool, trailers *exchange.Head) err
 	if !w.framed {
 		return nil
 	}
-	b, err := w.t.f.AppendEnd(*out, n, last, trailers)
+	b, err := w.t.framing.AppendEnd(*out, n, last, trailers)
 	if err != nil {
 		w.t.aborted = true
 		return err

@@ -17,14 +17,21 @@ type Turn struct {
 	Body  Body
 	Whole exchange.Bytes
 
-	c *Conn
-	f Format
+	c       *Conn
+	format  Format
+	framing Framing
 
 	// started: the final head is on its way. sent is the same for the goroutine that
 	// reads the request's body.
 	started, aborted, tunnelled bool
 	sent                        atomic.Bool
 	sink                        sink
+}
+
+// Own is a protocol's own state of a turn.
+type Own interface {
+	exchange.Responder
+	Format
 }
 
 // Errors of answers.
@@ -35,18 +42,15 @@ var (
 	ErrBodyLength = errors.New("the body is not of the length that was announced")
 )
 
-// Bind makes the turn the connection's. r is the protocol's own state of it.
-func (t *Turn) Bind(c *Conn, r interface {
-	exchange.Responder
-	Format
-},
-) {
-	t.c, t.f = c, r
+// Bind makes the turn the connection's. own is the protocol's own state of it, framing
+// frames the answer's body.
+func (t *Turn) Bind(c *Conn, own Own, framing Framing) {
+	t.c, t.format, t.framing = c, own, framing
 	if t.Body.wait == nil {
 		t.Body.Use(t.readBody, t.interruptRead) // kept with the turn, so that it costs no allocation
 	}
 	t.X.Reset(c.info)
-	t.X.Responder = r
+	t.X.Responder = own
 }
 
 func (t *Turn) readBody(p []byte) (int, error) { return t.c.readBody(p) }
@@ -60,7 +64,7 @@ func (t *Turn) Drop() {
 	t.X.Request.Reset(nil)
 	t.X.Response.Reset(nil)
 	t.X.Responder = nil
-	t.c, t.f = nil, nil
+	t.c, t.format, t.framing = nil, nil, nil
 }
 
 // finish makes ready for the next exchange.

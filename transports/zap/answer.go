@@ -29,13 +29,12 @@ func (t *turn) Tunnel(*exchange.Head) (exchange.Tunnel, error) { return nil, exc
 // message where its length is known and fits, else into data frames.
 func (t *turn) AppendHead(out []byte, h *exchange.Head, shape serial.Shape, length int64) (_ []byte, framed bool, err error) {
 	kind, body := byte(zapcodec.TypeResponse), 0
-	most, _ := t.Most()
 	switch {
 	case shape == serial.NoBody:
 		if length < 0 {
 			length = lengthOfNone(t.X.Request.Method, h)
 		}
-	case shape == serial.WholeBody || length >= 0 && length <= int64(most) && !h.Has(exchange.Trailer):
+	case shape == serial.WholeBody || length >= 0 && length <= int64(t.MostWhole()) && !h.Has(exchange.Trailer):
 		body, length = int(length), -1
 	default:
 		kind, framed = zapcodec.TypeResponseHead, true
@@ -60,21 +59,5 @@ func lengthOfNone(m exchange.Method, h *exchange.Head) int64 {
 	return -1
 }
 
-// Most implements serial.Format.
-func (t *turn) Most() (whole, piece int) {
-	return messageLimit(t.c.o.MessageBytes) - headRoom, mostData
-}
-
-// AppendFrame implements serial.Format.
-func (t *turn) AppendFrame(out []byte, n int) []byte {
-	out, _ = zapcodec.AppendDataHead(out, t.enc.opt, n) // errors beyond 2 GiB alone
-	return out
-}
-
-// AppendEnd implements serial.Format.
-func (t *turn) AppendEnd(out []byte, _ int, last bool, trailers *exchange.Head) ([]byte, error) {
-	if !last {
-		return out, nil
-	}
-	return t.enc.end(out, trailers)
-}
+// MostWhole implements serial.Format.
+func (t *turn) MostWhole() int { return messageLimit(t.c.o.MessageBytes) - headRoom }

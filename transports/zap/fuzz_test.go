@@ -117,7 +117,7 @@ func FuzzClient(f *testing.F) {
 
 func callBytes(w *deadline.Watch, in []byte, piece int) (string, error) {
 	m := &memory{in: in, piece: piece}
-	c := NewClientConn(&stream.Stream{Sock: stream.NewSocket(m, true, nil)}, &exchange.Conn{}, &ClientOptions{Watch: w, Limits: fuzzLimits})
+	c := NewClientConn(&stream.Stream{Sock: stream.NewSocket(m, true, nil)}, &exchange.Conn{}, &ClientOptions{ClientOptions: serial.ClientOptions{Watch: w, Limits: fuzzLimits}})
 	defer c.Close()
 	x := serialtest.NewExchange("GET", "/")
 	if err := c.Send(x, nil, exchange.Timeouts{}); err != nil {

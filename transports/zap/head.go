@@ -182,8 +182,20 @@ func (e *encoder) rest(h *exchange.Head, body int, length int64) ([]byte, error)
 	return head, err
 }
 
-// end appends the end of a streamed body.
-func (e *encoder) end(out []byte, trailers *exchange.Head) ([]byte, error) {
+// MostPiece implements serial.Framing.
+func (e *encoder) MostPiece() int { return mostData }
+
+// AppendFrame implements serial.Framing.
+func (e *encoder) AppendFrame(out []byte, n int) []byte {
+	out, _ = zapcodec.AppendDataHead(out, e.opt, n) // errors beyond 2 GiB alone
+	return out
+}
+
+// AppendEnd implements serial.Framing.
+func (e *encoder) AppendEnd(out []byte, _ int, last bool, trailers *exchange.Head) ([]byte, error) {
+	if !last {
+		return out, nil
+	}
 	e.End(out, e.opt)
 	if trailers != nil {
 		for i := range trailers.Len() {

@@ -81,8 +81,8 @@ func answerOf(req *http.Request, l *lease, j *job) *http.Response {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: headerOf(h), ContentLength: h.Length, Body: http.NoBody,
 	}
-	if l.s.TLS != nil {
-		cs := l.s.TLS.ConnectionState()
+	if l.Stream.TLS != nil {
+		cs := l.Stream.TLS.ConnectionState()
 		r.TLS = &cs
 	}
 	body := l.Body()

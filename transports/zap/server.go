@@ -65,7 +65,7 @@ func NewConn(s *stream.Stream, info *exchange.Conn, fd int, o *Options) *Conn {
 func (c *Conn) Begin() *serial.Turn {
 	t := turns.Get().(*turn) //nolint:forcetypeassert // nothing else is put there
 	t.c, t.enc.opt, c.turn = c, c.opt, t
-	t.Bind(&c.Conn, t)
+	t.Bind(&c.Conn, t, &t.enc)
 	return &t.Turn
 }
 
