@@ -3,6 +3,7 @@ package layers
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/hanzoai/pqgw/bench"
@@ -184,5 +185,5 @@ func share(d []float64, whole float64) string {
 	if len(d) == 0 || !(whole > 0) {
 		return "–"
 	}
-	return fmt.Sprintf("%.0f %%", 100*bench.Median(d)/whole)
+	return fmt.Sprintf("%.0f %%", math.Round(100*bench.Median(d)/whole)+0) // +0: no minus before a nought
 }

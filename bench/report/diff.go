@@ -147,6 +147,9 @@ func unlike(a, b *bench.Results) []string {
 	say("GOGC", x.GOGC, y.GOGC)
 	say("GODEBUG", x.GODEBUG, y.GODEBUG)
 	say("quick", fmt.Sprint(a.Quick), fmt.Sprint(b.Quick))
+	if most := max(x.Load, y.Load); most > 1 {
+		out = append(out, fmt.Sprintf("load before the run: %.2f before, %.2f after; what else runs takes caches, and with them CPU for each operation", x.Load, y.Load))
+	}
 	return out
 }
 

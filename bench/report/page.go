@@ -37,7 +37,7 @@ type part struct {
 type plot struct{ Title, SVG string }
 
 // foldedRows is from how many rows on a table is folded away on the page.
-const foldedRows = 24
+const foldedRows = 30
 
 func newPage(r *bench.Results) page {
 	p := page{Title: "What post-quantum costs", Command: strings.Join(r.Command, " "), About: about(r)}
