@@ -52,8 +52,8 @@ type ProxyProtocol struct {
 type QUIC struct {
 	// IdleTimeout closes a connection on which nothing arrives.
 	IdleTimeout time.Duration `yaml:"idle_timeout" default:"30s"`
-	// KeepAlive is the time after which a silent connection is pinged. 0s: never.
-	KeepAlive time.Duration `yaml:"keep_alive" default:"0s"`
+	// KeepAlive is the time after which a silent connection is pinged, so that an answer that is long in coming outlives idle_timeout. limits.idle_timeout ends a connection without a request all the same. 0s: never.
+	KeepAlive time.Duration `yaml:"keep_alive" default:"15s"`
 	// StreamWindow is how much a peer may send on one stream ahead of its reader.
 	StreamWindow Bytes `yaml:"stream_window" default:"6MiB"`
 	// ConnectionWindow is how much a peer may send on all streams ahead of their readers.

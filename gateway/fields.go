@@ -48,9 +48,10 @@ func (f *flow) forwardFields() {
 	if conn.Facts.PeerName != "" {
 		h.AddKnownString(exchange.XPeerIdentity, conn.Facts.PeerName)
 	}
-	h.Remove(exchange.EarlyData)
-	if conn.Facts.EarlyData {
-		h.AddKnownString(exchange.EarlyData, "1")
+	// A gateway before this one may have taken the request as early data: its word stays, and
+	// whatever its value is, it means 1 (RFC 8470, section 5.1).
+	if conn.Facts.EarlyData || h.Has(exchange.EarlyData) {
+		h.SetString(exchange.EarlyData, "1")
 	}
 	dropLookalikes(h, conn.Trusted)
 }

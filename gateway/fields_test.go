@@ -40,7 +40,7 @@ var forged = []string{
 	"X-Real-IP", "10.0.0.4", "X_Real_Ip", "10.0.0.5",
 	"X-Request-Id", "forged", "X_Request_ID", "forged",
 	"X-PQ", "1", "x-pq-group", "X25519MLKEM768", "X_PQ", "1", "x_pq_group", "a", "X-Peer-Identity", "root", "X_Peer_Identity", "root",
-	"Early-Data", "1", "Early_Data", "1",
+	"Early_Data", "1",
 	"X-Pqx", "kept", "Xx", "kept", "X-Forwarded", "kept", "Traceparent", "kept", "E", "kept",
 }
 
@@ -150,6 +150,13 @@ func TestHandshakeIsToldToTheUpstream(t *testing.T) {
 		if strings.Count(got, line) != 1 {
 			t.Errorf("%q is not there once:\n%s", line, got)
 		}
+	}
+	kept, _ := seen(t, func(c *client) {
+		c.x.Request.AddString("Early-Data", "0")
+		c.x.Request.AddString("Early-Data", "1")
+	})
+	if strings.Count(kept, "Early-Data") != 1 || !strings.Contains(kept, "Early-Data: 1\n") {
+		t.Errorf("early data of a gateway before this one is not told on:\n%s", kept)
 	}
 	if strings.Contains(got, "root") || strings.Contains(got, "Early-Data: 0") {
 		t.Errorf("the client's own word went through:\n%s", got)

@@ -11,6 +11,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/deadline"
 	"github.com/hanzoai/pqgw/transports/http3"
 	"github.com/hanzoai/pqgw/transports/stream"
 	"github.com/hanzoai/pqgw/transports/zap"
@@ -19,9 +20,10 @@ import (
 // zapServer is the server's side of ZAP over one QUIC connection: each stream that the
 // client opens carries exchanges one after the other, as a TCP connection does.
 type zapServer struct {
-	qc   *quic.Conn
-	info *exchange.Conn
-	o    *zap.Options
+	qc    *quic.Conn
+	info  *exchange.Conn
+	o     *zap.Options
+	entry deadline.Entry // of a connection without a stream
 
 	mu       sync.Mutex
 	streams  map[*zap.Conn]struct{}
@@ -46,6 +48,7 @@ func (q *quicSide) serveZAPStreams(qc *quic.Conn, a *quicAttempt) {
 		qc: qc, info: info, o: &o, streams: map[*zap.Conn]struct{}{},
 		left: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
+	c.entry = deadline.Entry{FD: -1, Expire: c.Shutdown}
 	if !q.l.track(c) {
 		c.Close()
 		return
@@ -55,6 +58,9 @@ func (q *quicSide) serveZAPStreams(qc *quic.Conn, a *quicAttempt) {
 }
 
 func (c *zapServer) serve() {
+	c.o.Watch.Add(&c.entry)
+	c.o.Watch.Set(&c.entry, c.o.IdleTimeout)
+	defer c.o.Watch.Remove(&c.entry)
 	for {
 		str, err := c.qc.AcceptStream(context.Background())
 		if err != nil {
@@ -89,6 +95,9 @@ func (c *zapServer) admit(str *quic.Stream) *zap.Conn {
 		return nil
 	}
 	zc := zap.NewConn(s, c.info, -1, c.o)
+	if len(c.streams) == 0 {
+		c.o.Watch.Set(&c.entry, 0)
+	}
 	c.streams[zc] = struct{}{}
 	return zc
 }
@@ -96,6 +105,9 @@ func (c *zapServer) admit(str *quic.Stream) *zap.Conn {
 func (c *zapServer) leave(zc *zap.Conn) {
 	c.mu.Lock()
 	delete(c.streams, zc)
+	if len(c.streams) == 0 {
+		c.o.Watch.Set(&c.entry, c.o.IdleTimeout)
+	}
 	if c.draining && len(c.streams) == 0 {
 		select {
 		case c.left <- struct{}{}:
