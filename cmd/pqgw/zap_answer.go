@@ -27,7 +27,7 @@ func (f *zapCall) call(conn exchange.ClientConn, x *exchange.Exchange, body exch
 	if err := f.head(call, &x.Response); err != nil {
 		return explainSend(err)
 	}
-	err = f.print(call, &x.Response)
+	err = f.print(conn, call, &x.Response)
 	select {
 	case e := <-sent:
 		if err == nil && e != nil {
@@ -86,9 +86,12 @@ func explainSend(err error) error {
 }
 
 // print writes the answer where it is wanted.
-func (f *zapCall) print(call exchange.Call, h *exchange.Head) error {
+func (f *zapCall) print(conn exchange.ClientConn, call exchange.Call, h *exchange.Head) error {
 	status := fmt.Sprintf("%s %d %s", versionOf(h), h.Status, h.Reason())
 	f.tellHead("< ", status, h)
+	if f.output == "json" {
+		return f.printJSON(conn.Info(), h, call.Body())
+	}
 	out := f.cmd.OutOrStdout()
 	if f.out != "" {
 		file, err := os.Create(f.out)
@@ -135,11 +138,13 @@ func (f *zapCall) copyBody(w *bufio.Writer, body exchange.Source) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("the answer was cut: %w", err)
+			return cutAnswer(err)
 		}
 	}
 	return nil
 }
+
+func cutAnswer(err error) error { return fmt.Errorf("the answer was cut: %w", err) }
 
 func versionOf(h *exchange.Head) string {
 	if v := h.Version(); len(v) > 0 {

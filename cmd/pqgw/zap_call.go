@@ -31,7 +31,7 @@ const zapPort = "9999"
 type zapCall struct {
 	method             string
 	headers            []string
-	data, out          string
+	data, out, output  string
 	include, verbose   bool
 	noBuffer, fail     bool
 	insecure           bool
@@ -51,7 +51,8 @@ func newZapCall(use, method string) *cobra.Command {
 		Short: method + " by HTTP over ZAP, as curl does by HTTP",
 		Long: "URL is zap://HOST[:PORT]/PATH, zap+tls://… or zap+quic://…, the port being 9999 if none is given; or\n" +
 			"zap+unix:/SOCKET, with :/PATH behind it where the path is not /. The answer's body goes to stdout, all else\n" +
-			"to stderr. Exits 1 if there is no whole answer, and with --fail if its status is 400 or more.",
+			"to stderr. --output json prints status, fields, body (body_base64 where it is no text), trailers and the\n" +
+			"handshake's facts as one object. Exits 1 if there is no whole answer, and with --fail if its status is 400 or more.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.cmd = cmd
@@ -68,6 +69,7 @@ func newZapCall(use, method string) *cobra.Command {
 	fl.BoolVarP(&f.noBuffer, "no-buffer", "N", false, "print each piece of a streamed answer as it comes")
 	fl.StringVarP(&f.out, "out", "o", "", "write the body to this file")
 	fl.BoolVarP(&f.fail, "fail", "f", false, "exit 1 on a status of 400 or more")
+	outputFlag(cmd, &f.output)
 	fl.StringVar(&f.ca, "ca", "", "PEM file of the CAs to verify by, instead of the system's")
 	fl.StringVar(&f.cert, "cert", "", "PEM file of our own certificate, for a server that wants one")
 	fl.StringVar(&f.key, "key", "", "PEM file of our own key")
@@ -129,6 +131,9 @@ func withZapPort(host string) string {
 }
 
 func (f *zapCall) run(url string) error {
+	if err := f.checkJSON(); err != nil {
+		return err
+	}
 	target, err := parseZapURL(url)
 	if err != nil {
 		return withCode(exitUsage, err)

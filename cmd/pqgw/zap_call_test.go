@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,8 +49,12 @@ func (zapService) Serve(x *exchange.Exchange) {
 	if x.Body != nil {
 		body, _ = io.ReadAll(x.Body)
 	}
-	if string(x.Request.Target()) == "/missing" {
+	switch string(x.Request.Target()) {
+	case "/missing":
 		h.Status = 404
+	case "/bytes":
+		_ = x.Responder.Respond(h, exchange.NewBytes([]byte{0xff, 0}))
+		return
 	}
 	told := fmt.Sprintf("%s %s %s %s peer=%s %d bytes", x.Request.MethodName(), x.Request.Target(), x.Request.Authority(),
 		x.Request.Get(exchange.ContentType), x.Conn.Facts.PeerName, len(body))
@@ -135,6 +141,11 @@ func TestZapGetTellsOfTheHandshake(t *testing.T) {
 	ca := dev.Authority().CertFile()
 	for _, scheme := range []string{"zap+tls", "zap+quic"} {
 		tellsOf(t, scheme+"://"+addr+"/secret", ca)
+		c := *zapReported(t, "get", "--ca", ca, "--pq", "require", scheme+"://"+addr+"/").Connection
+		want := zapConnection{Address: addr, TLS: true, PQ: true, Group: "X25519MLKEM768", Version: "1.3", Cipher: c.Cipher, ALPN: "zap-http/1", Peer: c.Peer}
+		if c != want || c.Cipher == "" || c.Peer == "" {
+			t.Errorf("%s: %+v, want %+v with a cipher and a peer", scheme, c, want)
+		}
 	}
 	if code, _, errs := zapRun("", "get", "--insecure", "-v", "zap+tls://"+addr+"/"); code != 0 || !strings.Contains(errs, "NOT verified") {
 		t.Errorf("exit %d, %s", code, errs)
@@ -175,10 +186,40 @@ func TestZapGetFailsByTheRightCode(t *testing.T) {
 		{[]string{"get", "zap://" + addr + "/a b"}, exitUsage, "no valid path"},
 		{[]string{"post", "-d", "@/nowhere", "zap://" + addr}, exitUsage, "no such file"},
 		{[]string{"get", "--cert", "x", "zap+tls://" + addr}, exitUsage, "go together"},
+		{[]string{"get", "--output", "yaml", "zap://" + addr}, exitUsage, "text and json"},
+		{[]string{"get", "--output", "json", "-i", "zap://" + addr}, exitUsage, "drop --include"},
+		{[]string{"get", "--output", "json", "--fail", "zap://" + addr + "/missing"}, exitFailed, "status is 404"},
 		{[]string{"get"}, exitUsage, "arg"},
 	} {
 		if code, _, errs := zapRun("", q.args...); code != q.code || !strings.Contains(errs, q.says) {
 			t.Errorf("%v: exit %d, want %d; %s", q.args, code, q.code, errs)
 		}
+	}
+}
+
+// zapReported runs one command line with --output json.
+func zapReported(t *testing.T, args ...string) *zapReport {
+	t.Helper()
+	code, out, errs := zapRun("", append(args, "--output", "json")...)
+	var r zapReport
+	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
+		t.Fatalf("%v: exit %d, %v, %s%s", args, code, err, out, errs)
+	}
+	return &r
+}
+
+func TestZapGetAndPostAsJSON(t *testing.T) {
+	addr := zapServer(t, "127.0.0.1:0", nil)
+	r := zapReported(t, "post", "-d", "abc", "zap://"+addr+"/x")
+	if *r.Connection != (zapConnection{Address: addr}) || r.Status != 200 || r.Reason != "OK" || !slices.Contains(r.Headers, zapField{"X-Served", "yes"}) ||
+		r.Body == nil || !strings.HasSuffix(*r.Body, " 3 bytes") || len(r.BodyBase64)+len(r.Trailers) > 0 || r.Error != "" {
+		t.Errorf("%+v", r)
+	}
+	r = zapReported(t, "get", "zap://"+addr+"/stream")
+	if *r.Body != "data: 0\n\ndata: 1\n\ndata: 2\n\n" || !slices.Equal(r.Trailers, []zapField{{"X-Sum", "7"}}) {
+		t.Errorf("a streamed answer: %+v, %q", r, *r.Body)
+	}
+	if r = zapReported(t, "get", "zap://"+addr+"/bytes"); r.Body != nil || !bytes.Equal(r.BodyBase64, []byte{0xff, 0}) {
+		t.Errorf("an answer that is no text: %+v", r)
 	}
 }
