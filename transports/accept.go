@@ -44,16 +44,53 @@ func (l *Listener) accept() {
 			l.refuse(nc, "too_many_connections")
 			continue
 		}
+		a := accepted{Conn: nc, client: addrPort(nc.RemoteAddr())}
+		if !l.admit(&a, f) {
+			continue
+		}
 		select {
-		case l.idle <- nc:
+		case l.idle <- a:
 		default:
 			keep := kept < workersKept
 			if keep {
 				kept++
 			}
-			l.wg.Go(func() { l.work(nc, keep) })
+			l.wg.Go(func() { l.work(a, keep) })
 		}
 	}
+}
+
+// accepted is a connection on its way from the socket to a worker.
+type accepted struct {
+	net.Conn
+	client   netip.AddrPort
+	admitted bool // its handshake may begin, by the permit
+	permit   handshake.Permit
+}
+
+// admit asks for leave to shake hands before anything else is spent on a connection:
+// in a flood nearly all end here. Behind a PROXY header it is not known yet who asks.
+func (l *Listener) admit(a *accepted, f *inForce) bool {
+	if f.TLS == nil || f.Handshakes == nil || contains(f.ProxyFrom, a.client.Addr()) {
+		return true
+	}
+	var err error
+	if a.permit, err = f.Handshakes.Acquire(a.client.Addr()); err != nil {
+		l.handshakeRefused(err, &exchange.Conn{ClientText: clientText(a.client)})
+		l.series.Closed()
+		_ = a.Close()
+		return false
+	}
+	a.admitted = true
+	return true
+}
+
+// clientText is how log lines name a client.
+func clientText(client netip.AddrPort) string {
+	if !client.IsValid() {
+		return "unix"
+	}
+	return client.Addr().String()
 }
 
 func (l *Listener) refuse(nc net.Conn, reason string) {
@@ -63,9 +100,9 @@ func (l *Listener) refuse(nc net.Conn, reason string) {
 }
 
 // work opens a connection, and where it is kept waits for the next.
-func (l *Listener) work(nc net.Conn, keep bool) {
-	for ok := true; ok; nc, ok = <-l.idle {
-		l.open(nc)
+func (l *Listener) work(a accepted, keep bool) {
+	for ok := true; ok; a, ok = <-l.idle {
+		l.open(a)
 		if !keep {
 			return
 		}
@@ -80,20 +117,21 @@ func (o *opening) Close()    { _ = o.nc.Close() }
 
 // open brings a connection to where requests can come, and lets another
 // goroutine serve them.
-func (l *Listener) open(nc net.Conn) {
+func (l *Listener) open(a accepted) {
+	defer func() { a.permit.Release() }()
 	f := l.inForce.Load()
-	info := &exchange.Conn{Listener: l.name, ClientText: "unix", AltSvc: l.altSvc(f)}
-	info.Client, info.Local = addrPort(nc.RemoteAddr()), addrPort(nc.LocalAddr())
-	o := &opening{nc: nc}
+	info := &exchange.Conn{Listener: l.name, AltSvc: l.altSvc(f)}
+	info.Client, info.Local = a.client, addrPort(a.LocalAddr())
+	o := &opening{nc: a.Conn}
 	if !l.track(o) {
-		l.refuse(nc, "closing")
+		l.refuse(a.Conn, "closing")
 		return
 	}
-	s, err := l.prepare(nc, f, info)
+	s, err := l.prepare(&a, f, info)
 	l.untrack(o)
 	if err != nil {
 		l.series.Closed()
-		_ = nc.Close()
+		_ = a.Close()
 		return
 	}
 	l.wg.Go(func() { l.serve(s, info, f) })
@@ -101,7 +139,8 @@ func (l *Listener) open(nc net.Conn) {
 
 // prepare reads what comes before the first request: the PROXY header, the
 // handshake.
-func (l *Listener) prepare(nc net.Conn, f *inForce, info *exchange.Conn) (*stream.Stream, error) {
+func (l *Listener) prepare(a *accepted, f *inForce, info *exchange.Conn) (*stream.Stream, error) {
+	nc := a.Conn
 	entry := deadline.Entry{FD: -1, Expire: func() { _ = nc.SetDeadline(time.Unix(1, 0)) }}
 	l.watch.Add(&entry)
 	l.watch.Set(&entry, f.HandshakeTimeout)
@@ -115,16 +154,14 @@ func (l *Listener) prepare(nc net.Conn, f *inForce, info *exchange.Conn) (*strea
 			return nil, err
 		}
 	}
-	if info.Client.IsValid() {
-		info.ClientText = info.Client.Addr().String()
-	}
+	info.ClientText = clientText(info.Client)
 	info.Trusted = contains(f.Trusted, info.Client.Addr())
 	s := &stream.Stream{Sock: stream.NewSocket(nc, f.Portable, early)}
 	if f.TLS == nil {
 		l.series.Clear()
 		return s, nil
 	}
-	if err := l.handshake(s, f, info); err != nil {
+	if err := l.handshake(s, a, f, info); err != nil {
 		return nil, err
 	}
 	if !l.watch.Set(&entry, 0) {
@@ -133,14 +170,12 @@ func (l *Listener) prepare(nc net.Conn, f *inForce, info *exchange.Conn) (*strea
 	return s, nil
 }
 
-func (l *Listener) handshake(s *stream.Stream, f *inForce, info *exchange.Conn) error {
-	if f.Handshakes != nil {
-		permit, err := f.Handshakes.Acquire(info.Client.Addr())
-		if err != nil {
+func (l *Listener) handshake(s *stream.Stream, a *accepted, f *inForce, info *exchange.Conn) (err error) {
+	if f.Handshakes != nil && !a.admitted {
+		if a.permit, err = f.Handshakes.Acquire(info.Client.Addr()); err != nil {
 			l.handshakeRefused(err, info)
 			return err
 		}
-		defer permit.Release()
 	}
 	s.TLS = tls.Server(s.Sock, f.TLS.Config())
 	facts, err := f.TLS.Handshake(context.Background(), s.TLS)

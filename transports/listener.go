@@ -119,7 +119,7 @@ type Listener struct {
 	draining bool
 	serving  bool
 	wg       sync.WaitGroup // the accept loop and all connections
-	idle     chan net.Conn  // to workers that wait for a handshake
+	idle     chan accepted  // to workers that wait for a handshake
 }
 
 // inForce is a set of settings with what is derived from them.
@@ -185,7 +185,7 @@ func Listen(name, address string, s Settings, env Environment) (*Listener, error
 	l := &Listener{
 		name: name, address: address, watch: env.Watch, logger: env.Logger, early: env.Early,
 		series: env.Metrics.Listeners.Series(name),
-		conns:  map[conn]struct{}{}, idle: make(chan net.Conn),
+		conns:  map[conn]struct{}{}, idle: make(chan accepted),
 	}
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
