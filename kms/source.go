@@ -150,7 +150,11 @@ func (m MasterCredential) Keys([]Derivation) ([]*MasterKey, error) {
 	// the bits of the group.
 	data, err := readPrivate(filepath.Join(dir, m.Name), 0o007)
 	if err != nil {
-		return nil, fail("open master", m.String(), err, hintMaster(err))
+		hint := hintMaster(err)
+		if errors.Is(err, fs.ErrNotExist) {
+			hint = "does LoadCredentialEncrypted= in the unit give it this name?"
+		}
+		return nil, fail("open master", m.String(), err, hint)
 	}
 	defer clear(data)
 	current, next, err := parseMasterFile(m.String(), data)
@@ -189,7 +193,7 @@ func (m *MasterEnv) Keys([]Derivation) ([]*MasterKey, error) {
 	}
 	key, err := ParseMasterKey(m.taken.Reveal())
 	if err != nil {
-		return nil, err
+		return nil, fail("open master", m.String(), err, "")
 	}
 	return []*MasterKey{key}, nil
 }

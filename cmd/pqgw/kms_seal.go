@@ -153,7 +153,11 @@ func newKMSAudit(f *kmsFlags) *cobra.Command {
 				return err
 			}
 			if err := f.print(cmd.OutOrStdout(), report, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%d lines, head %s\n", report.Lines, report.Head)
+				torn := ""
+				if report.Torn > 0 {
+					torn = fmt.Sprintf(", %d that a writer was cut off in", report.Torn)
+				}
+				_, err := fmt.Fprintf(w, "%d lines%s, head %s\n", report.Lines, torn, report.Head)
 				return err
 			}); err != nil {
 				return err

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,11 +97,28 @@ func TestKMSPutGetListRotateAudit(t *testing.T) {
 	}
 	head := strings.TrimSpace(k.ok("", "audit", "--verify")[strings.Index(k.ok("", "audit", "--verify"), "head ")+5:])
 	k.ok("", "audit", "--head", head)
+	k.cutOffInALine()
+	if got := k.ok("", "audit", "--verify"); !strings.Contains(got, ", 1 that a writer was cut off in") {
+		t.Errorf("the audit says %q of an unfinished line", got)
+	}
 	if got := k.ok("", "audit"); strings.Count(got, `"op":"get"`) != 3 {
 		t.Errorf("audit is %s", got)
 	}
 	k.ok("", "delete", "id")
 	k.fails(exitFailed, "no such entry", "get", "id")
+}
+
+// cutOffInALine leaves in the audit what a writer leaves that is killed.
+func (k *kmsRun) cutOffInALine() {
+	k.t.Helper()
+	f, err := os.OpenFile(filepath.Join(k.dir, "audit.log"), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString(`{"seq":`)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		k.t.Fatal(err)
+	}
 }
 
 func TestKMSExitCodes(t *testing.T) {
