@@ -51,8 +51,10 @@ func run(ours ...float64) *bench.Results {
 		&bench.Cell{Name: "us 1000", Labels: map[string]string{"who": "us", "n": "1000"}, Missing: "not written yet"},
 		&bench.Cell{Name: "us 10000", Labels: map[string]string{"who": "us", "n": "10000"}, Missing: "not written yet"},
 	)
+	quiet := bench.ReadEnvironment()
+	quiet.Load = 0
 	return &bench.Results{
-		Schema: bench.Schema, Command: []string{"pqgw", "bench", "all"}, Began: time.Unix(0, 0).UTC(), Quick: true, Environment: bench.ReadEnvironment(),
+		Schema: bench.Schema, Command: []string{"pqgw", "bench", "all"}, Began: time.Unix(0, 0).UTC(), Quick: true, Environment: quiet,
 		Benches: []*bench.BenchData{
 			{Name: "b", Title: "A bench", Notes: []string{"A note."}, Experiments: []*bench.ExperimentData{e}, Tables: []bench.Table{{Title: "A table", Columns: []string{"a|b"}, Rows: [][]string{{"1|2"}}}}},
 			{Name: "gone", Title: "Another", Missing: "not on this system"},
@@ -181,6 +183,10 @@ func TestDiffFindsWhatRegressedAndNothingElse(t *testing.T) {
 	d = Diff(before, after, 0.1)
 	if len(d.Warnings) != 1 || len(d.Only) != 2 {
 		t.Errorf("%v %v", d.Warnings, d.Only)
+	}
+	before.Environment.Load = 7
+	if d := Diff(before, before, 0.1); len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], "7.00 before") {
+		t.Errorf("a loaded machine: %v", d.Warnings)
 	}
 	var b bytes.Buffer
 	if err := d.Text(&b); err != nil || !strings.Contains(b.String(), "the runs differ in kernel") || !strings.Contains(b.String(), "2 cells are in one of the runs only") {
