@@ -15,7 +15,13 @@ func cells(t *testing.T, words ...uint64) Object {
 	for i, w := range words {
 		o.SetU64(8*i, w)
 	}
-	frame, err := b.Finish(o)
+	return root(t, message(t, &b, o), 8*len(words))
+}
+
+// message finishes a message and opens it.
+func message(t *testing.T, b *Builder, root ObjectBuilder) Message {
+	t.Helper()
+	frame, err := b.Finish(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +29,7 @@ func cells(t *testing.T, words ...uint64) Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return root(t, m, 8*len(words))
+	return m
 }
 
 // rel makes a cell of a distance and a length.
@@ -74,15 +80,8 @@ func TestObjectsThatPointAtEachOtherEnd(t *testing.T) {
 	first, second := b.Object(8), b.Object(8)
 	first.SetObject(0, second)
 	second.SetObject(0, first)
-	frame, err := b.Finish(first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := Open(frame)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, steps := root(t, m, 8), 0
+	o, steps := root(t, message(t, &b, first), 8), 0
+	var err error
 	for ; err == nil; steps++ {
 		o, _, err = o.Object(0, 8)
 	}
@@ -99,15 +98,8 @@ func TestAListWhoseElementsPointBackAtItEnds(t *testing.T) {
 	element.SetList(0, ref)
 	o := b.Object(8)
 	o.SetList(0, ref)
-	frame, err := b.Finish(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := Open(frame)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, steps := root(t, m, 8), 0
+	at, steps := root(t, message(t, &b, o), 8), 0
+	var err error
 	for ; err == nil && steps <= 2*MaxDepth; steps++ {
 		var list VarList
 		if list, err = at.VarList(0); err == nil && list.Next() {
@@ -124,12 +116,7 @@ func TestAnElementHoldsNoObjectLargerThanItself(t *testing.T) {
 	ref := AppendBytesList(&b, []string{"1234567"})
 	o := b.Object(8)
 	o.SetList(0, ref)
-	frame, _ := b.Finish(o)
-	m, err := Open(frame)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := root(t, m, 8).VarList(0)
+	l, err := root(t, message(t, &b, o), 8).VarList(0)
 	if err != nil || !l.Next() {
 		t.Fatal(err)
 	}
