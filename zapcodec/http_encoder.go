@@ -22,9 +22,11 @@ const prefixLen = 4
 // the Body methods, then Trailer for each trailer field, then Finish or Parts.
 // Everything may be left out but the beginning and the end.
 //
-// Hop-by-hop fields, Content-Length and Trailer are left out of what is
-// written; what readers refuse is refused, and the first error is kept until
-// the end. The zero value is ready to begin; an Encoder may be used again.
+// Hop-by-hop fields (RFC 9110, section 7.6.1), Content-Length and Trailer are left
+// out of what is written, but not the fields that Connection names: a caller that
+// has a Connection field drops those. What readers refuse is refused, and the
+// first error is kept until the end. The zero value is ready to begin; an Encoder
+// may be used again.
 type Encoder struct {
 	buf     []byte
 	start   int    // of the message in buf, after the prefix

@@ -7,13 +7,14 @@ import "encoding/binary"
 type Request struct {
 	Method, Target []byte
 	Proto          []byte // DefaultProto when empty
-	Headers        []Pair
+	Headers        []Pair // written in this order, but for those that an Encoder leaves out
 	Body           []byte
 	Trailers       []Pair
 	Streamed       bool // a head alone: data frames and an end follow
 }
 
-// Append appends the request's frame to dst.
+// Append appends the request's frame to dst. On an error it returns nil: what is
+// wrong is told by a *FrameError, ErrMethod and ErrTarget among others.
 func (r *Request) Append(dst []byte, opt Options) ([]byte, error) {
 	proto, start := orDefault(&r.Proto), len(dst)+opt.prefixSize()
 	end := start + httpTexts + len(r.Method) + len(r.Target) + len(*proto)
@@ -51,7 +52,8 @@ type Response struct {
 	Streamed bool // a head alone: data frames and an end follow
 }
 
-// Append appends the response's frame to dst.
+// Append appends the response's frame to dst. On an error it returns nil: what is
+// wrong is told by a *FrameError, ErrStatus and ErrReason among others.
 func (r *Response) Append(dst []byte, opt Options) ([]byte, error) {
 	proto, start := orDefault(&r.Proto), len(dst)+opt.prefixSize()
 	end := start + httpTexts + len(r.Reason) + len(*proto)

@@ -64,7 +64,8 @@ func (v *httpView) ProtoSpan() Span { return v.proto }
 // Headers walks the header fields.
 func (v *httpView) Headers() Pairs { return v.headers.pairs(v.frame) }
 
-// Body returns the body; empty when Streamed.
+// Body returns the body; empty when Streamed. After ParseHead only BodySpan may
+// be asked.
 func (v *httpView) Body() []byte { return v.body.Of(v.frame) }
 
 // BodySpan returns where the body lies.
