@@ -59,6 +59,16 @@ func (k *keys) Close() error {
 	return nil
 }
 
+// bounded is ctx until the timeout or Close.
+func (k *keys) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, k.s.Timeout)
+	stop := context.AfterFunc(k.ctx, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
 func (k *keys) fail(kind, err error, hint string) error {
 	return &Error{Token: k.s.String(), Kind: kind, Err: err, Hint: hint}
 }
@@ -83,7 +93,7 @@ type private struct {
 
 // Public gives the key's public half.
 func (k *keys) Public(ctx context.Context, name string) (crypto.PublicKey, error) {
-	ctx, cancel := context.WithTimeout(ctx, k.s.Timeout)
+	ctx, cancel := k.bounded(ctx)
 	defer cancel()
 	return call(ctx, k.t, func(s session) (crypto.PublicKey, error) {
 		found, err := k.find(s, name)
@@ -116,7 +126,7 @@ func (k *keys) Signer(ctx context.Context, name, purpose string) (kms.Signer, er
 // SignerOf looks for the key at once, so that one that is not there is told of early.
 func (k *keys) SignerOf(name, _ string, public crypto.PublicKey) (kms.Signer, error) {
 	s := &signer{k: k, name: name, public: public}
-	ctx, cancel := context.WithTimeout(k.ctx, k.s.Timeout)
+	ctx, cancel := k.bounded(k.ctx)
 	defer cancel()
 	if _, err := call(ctx, k.t, s.object); err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ type module struct {
 	// who begins anew with it.
 	mu         sync.RWMutex
 	up         bool // between C_Initialize and C_Finalize
-	generation int  // counts C_Initialize; handles of another one mean nothing
+	generation int  // counts C_Initialize and logouts; handles of another one mean nothing
 	begun      time.Time
 	tokens     map[string]*token // by what names them
 }

@@ -263,6 +263,50 @@ func TestATokenThatWasAwaySignsAgain(t *testing.T) {
 	}
 }
 
+func TestWhatIsClosedSignsNoMore(t *testing.T) {
+	h := newHSM(t)
+	h.put(t, "site", "01", newECDSA(t, elliptic.P256()))
+	other := h.open(t, func(s *Settings) { s.Token, s.Slot = "", slotOf(t, h) })
+	k := h.open(t, func(s *Settings) { s.Timeout = time.Minute })
+	s, err := k.Signer(t.Context(), "site", "tls-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signBy(t, s, digest[:], crypto.SHA256)
+	if err := errors.Join(k.Close(), k.Close()); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	for range 20 {
+		if _, err := s.Sign(nil, digest[:], crypto.SHA256); err == nil {
+			t.Fatal("a signer signs after the end of its token's use")
+		}
+		if _, err := k.Chain(t.Context(), "site"); err == nil || errors.Is(err, ErrChain) {
+			t.Fatalf("the token was asked: %v", err)
+		}
+	}
+	if d := time.Since(begun); d > 10*time.Second {
+		t.Errorf("it took %v to say so", d)
+	}
+	if len(k.t.idle) != 0 || k.t.loggedIn {
+		t.Error("sessions are open")
+	}
+	if _, err := other.Public(t.Context(), "site"); err != nil {
+		t.Errorf("who else uses the token: %v", err)
+	}
+}
+
+// slotOf is where the token is.
+func slotOf(t *testing.T, h *hsm) uint {
+	t.Helper()
+	k := h.open(t, nil)
+	slot := k.t.slot
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return slot
+}
+
 func TestDERHasWhatTheTokenGave(t *testing.T) {
 	for _, odd := range [][]byte{nil, make([]byte, 63)} {
 		if _, err := derOf(odd); err == nil {

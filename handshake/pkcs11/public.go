@@ -118,7 +118,7 @@ func (s session) certificates(want ...*p11.Attribute) ([]*x509.Certificate, erro
 // Chain looks by the key's id first, then by its label. Of several certificates for a
 // key of that name the youngest counts.
 func (k *keys) Chain(ctx context.Context, name string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, k.s.Timeout)
+	ctx, cancel := k.bounded(ctx)
 	defer cancel()
 	return call(ctx, k.t, func(s session) ([]byte, error) {
 		found, err := k.find(s, name)

@@ -3,7 +3,6 @@
 package pkcs11
 
 import (
-	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -58,7 +57,7 @@ func (s *signer) sign(input []byte, opts crypto.SignerOpts) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(s.k.ctx, s.k.s.Timeout)
+	ctx, cancel := s.k.bounded(s.k.ctx)
 	defer cancel()
 	signature, err := call(ctx, s.k.t, func(in session) ([]byte, error) {
 		key, err := s.object(in)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ type token struct {
 	mu       sync.Mutex
 	pin      string
 	loggedIn bool
+	closed   bool // nobody uses it any more
 	slot     uint
 	anchor   p11.SessionHandle // open as long as loggedIn, and used for nothing else
 	idle     []p11.SessionHandle
@@ -89,6 +91,7 @@ func (t *token) begin(pin string) error {
 	if t.loggedIn {
 		_ = t.m.ctx.Logout(t.anchor) // then the login says so
 		t.closeAll()
+		t.m.generation++ // handles of private objects end with the login
 	}
 	t.pin = pin
 	err := t.login()
@@ -104,6 +107,9 @@ func (t *token) begin(pin string) error {
 func (t *token) take() (p11.SessionHandle, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.closed {
+		return 0, &Error{Token: t.key, Kind: ErrOperation, Err: net.ErrClosed}
+	}
 	if !t.loggedIn {
 		if err := t.login(); err != nil {
 			return 0, err
@@ -123,7 +129,7 @@ func (t *token) take() (p11.SessionHandle, error) {
 
 func (t *token) give(sh p11.SessionHandle) {
 	t.mu.Lock()
-	t.idle = append(t.idle, sh)
+	t.idle = append(t.idle, sh) // release waits for the call that gives it
 	t.mu.Unlock()
 }
 
@@ -137,6 +143,7 @@ func (t *token) forget() {
 func (t *token) close() {
 	t.mu.Lock()
 	t.closeAll()
+	t.closed = true
 	t.mu.Unlock()
 }
 
@@ -277,6 +284,9 @@ func call[T any](ctx context.Context, t *token, use func(session) (T, error)) (T
 
 // attempt is one try of call.
 func attempt[T any](ctx context.Context, t *token, use func(session) (T, error)) (value T, err error) {
+	if err := ctx.Err(); err != nil {
+		return value, &Error{Token: t.key, Kind: ErrBusy, Err: err}
+	}
 	select {
 	case t.slots <- struct{}{}:
 	case <-ctx.Done():
