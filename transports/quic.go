@@ -102,7 +102,7 @@ func smaller(n, limit uint64) uint64 {
 func http3Options(s *Settings, l *Listener) http3.Options {
 	return http3.Options{
 		Handler: s.Handler, Watch: l.watch, Limits: s.Limits, HeadTimeout: s.HeadTimeout, IdleTimeout: s.IdleTimeout,
-		StreamIdle: s.StreamIdle, BodyMinRate: s.BodyMinRate, MaxRequests: s.MaxRequests, MaxStreams: s.Streams,
+		StreamIdle: s.StreamIdle, WriteTimeout: writeTimeout, BodyMinRate: s.BodyMinRate, MaxRequests: s.MaxRequests, MaxStreams: s.Streams,
 	}
 }
 

@@ -50,6 +50,7 @@ var serverStreams = sync.Pool{New: func() any {
 func (c *Conn) newStream(str *quic.Stream) *serverStream {
 	s := serverStreams.Get().(*serverStream) //nolint:forcetypeassert // nothing else is put there
 	s.c, s.str, s.watch, s.idle = c, str, c.o.Watch, c.o.StreamIdle
+	s.stall = c.o.WriteTimeout
 	s.in.str, s.in.lim = str, &c.o.Limits
 	s.from, s.waited, s.code, s.gone = 0, 0, NoError, false
 	s.started.Store(false)

@@ -37,6 +37,9 @@ type Options struct {
 	IdleTimeout time.Duration
 	// StreamIdle ends an exchange that waits for the client while nothing moves.
 	StreamIdle time.Duration
+	// WriteTimeout ends a stream whose client makes no room for what waits to be sent; 0 stands for
+	// StreamIdle.
+	WriteTimeout time.Duration
 	// BodyMinRate is the slowest a request body may arrive, in bytes per second; 0
 	// for any. It counts after ten seconds of waiting, until the answer has begun.
 	BodyMinRate int64

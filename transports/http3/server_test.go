@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/serial/serialtest"
 )
 
 func TestARequestIsServed(t *testing.T) {
@@ -399,6 +401,34 @@ func TestSlowClientsAreToldSo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if h, body := readAnswer(t, r.open(tt.sent, false)); h.Status != 408 || body != tt.want {
 				t.Errorf("%d %q", h.Status, body)
+			}
+		})
+	}
+}
+
+func TestAClientThatMakesNoRoomIsCut(t *testing.T) {
+	for name, body := range map[string]func() exchange.Source{
+		"whole": func() exchange.Source { return exchange.NewBytes(make([]byte, 64<<20)) },
+		"in pieces": func() exchange.Source {
+			return &serialtest.Pieces{List: slices.Repeat([]string{string(make([]byte, 64<<10))}, 1000), Announced: -1}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			failed := make(chan error, 1)
+			s := serve(t, &Options{StreamIdle: time.Hour, WriteTimeout: 100 * time.Millisecond, Handler: refusing(func(x *exchange.Exchange) {
+				x.Response.Reset(nil)
+				x.Response.Status = 200
+				failed <- x.Responder.Respond(&x.Response, body())
+			})})
+			dialRaw(t, s, emptySettings).open(request(), true) // and read nothing
+			var client *exchange.ClientError
+			select {
+			case err := <-failed:
+				if !errors.As(err, &client) {
+					t.Errorf("the answer ended with %v, want the client's fault", err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("the answer still waits for its client")
 			}
 		})
 	}

@@ -19,6 +19,7 @@ type stream struct {
 	watch *deadline.Watch
 	entry deadline.Entry
 	idle  time.Duration // how long it may stand still
+	stall time.Duration // how long the peer may leave what is to be sent; 0 for idle
 	in    inbound
 	moved *int64 // counts the body's bytes that were sent
 	gone  bool   // the watch has seen, or will tell, that the peer is gone
@@ -52,9 +53,25 @@ func (s *stream) write(p []byte) error {
 			return err
 		}
 	}
-	_, err := s.str.Write(p)
-	return err
+	if s.stall <= 0 {
+		_, err := s.str.Write(p)
+		return err
+	}
+	for len(p) > 0 {
+		s.limit(s.stall)
+		n, err := s.str.Write(p[:min(len(p), waitBytes)])
+		if err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	s.limit(s.idle)
+	return nil
 }
+
+// waitBytes is how much the peer is to take in the time of a stall, so that one that is slow, but
+// takes something, is not held to take a whole answer.
+const waitBytes = 256 << 10
 
 // outs holds the memory that heads, and small bodies behind them, are written in.
 var outs = sync.Pool{New: func() any {
