@@ -54,6 +54,21 @@ func TestEachHybridGroupServes(t *testing.T) {
 	}
 }
 
+// Where only what FIPS 140 approves may be used, the hybrids are, X25519 alone is not.
+func TestEachHybridGroupServesInFIPSMode(t *testing.T) {
+	ca := NewCA(t)
+	f := &Front{CA: ca, Leaf: ca.Leaf(t, "localhost", "127.0.0.1"), Addr: FreeAddr(t), Plain: FreeAddr(t)}
+	f.Gateway = RunBy(t, Binary(t), []string{"GODEBUG=fips140=only"}, f.Config(FrontOptions{}))
+	for _, group := range []string{"X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024"} {
+		if facts := nodeTLS(t, f, group); facts.Group != group || facts.Status != http.StatusOK || !facts.Authorized {
+			t.Errorf("%s: %+v", group, facts)
+		}
+	}
+	if facts := nodeTLS(t, f, "X25519"); facts.Error == "" {
+		t.Errorf("X25519 alone was served: %+v", facts)
+	}
+}
+
 func TestClassicalClientIsServedUnderPreferAndCalledClassical(t *testing.T) {
 	origin := NewOrigin(t, false, nil)
 	f := NewFront(t, FrontOptions{PQ: "prefer", Routes: To(origin.URL)})
