@@ -83,9 +83,10 @@ func TestEdgeServesAtOnce(t *testing.T) {
 			t.Errorf("the trace at %s says %v, error %v", host, trace, err)
 		}
 	}
-	if said := g.Stderr.String() + g.Stdout.String(); !containsAll(said, "curl", "--cacert") {
-		t.Errorf("the edge does not say how to trust it:\n%s", said)
-	}
+	// It serves a moment before it says so.
+	Await(t, "the edge to say how to trust it", func() bool {
+		return containsAll(g.Stderr.String()+g.Stdout.String(), "curl", "--cacert")
+	})
 }
 
 func TestEdgeKeepsItsCA(t *testing.T) {
