@@ -18,7 +18,7 @@ type Listener struct {
 	Engine Engine `yaml:"engine" default:"auto"`
 	// ProxyProtocol takes the client's address from a PROXY header (v1 or v2) that load balancers send. Left out: none is understood.
 	ProxyProtocol *ProxyProtocol `yaml:"proxy_protocol"`
-	// TrustedProxies are the networks whose X-Forwarded-* fields are believed. Empty: nobody's.
+	// TrustedProxies are the networks whose X-Forwarded-* fields are believed. A client on a unix socket counts as 127.0.0.1. Empty: nobody's.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies" one:"true"`
 	// Limits in place of the global ones; what is left out stays as it is there.
 	Limits *Limits `yaml:"limits"`

@@ -14,9 +14,11 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -148,7 +150,7 @@ func (a *Authority) Pool() *x509.CertPool {
 var localNames = []string{"localhost", "127.0.0.1"}
 
 // Issue makes a certificate with a new ECDSA P-256 key for the names (DNS
-// names or IP addresses; the first is its common name) and for localhost and
+// names, IP addresses or a SPIFFE ID; the first is its common name) and for localhost and
 // 127.0.0.1. It serves for servers and for clients.
 func (a *Authority) Issue(life time.Duration, names ...string) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -189,6 +191,14 @@ const maxCommonName = 64
 // addNames puts each name once into the template, as what it is.
 func addNames(tmpl *x509.Certificate, names []string) error {
 	for _, n := range names {
+		if strings.HasPrefix(n, "spiffe://") {
+			id, err := url.Parse(n)
+			if err != nil || id.Host == "" || id.RawQuery != "" || id.Fragment != "" {
+				return fmt.Errorf("%q is not a SPIFFE ID such as spiffe://mesh.example/front", n)
+			}
+			tmpl.URIs = append(tmpl.URIs, id)
+			continue
+		}
 		n = NormalName(n)
 		if ip := net.ParseIP(n); ip != nil {
 			if !slices.ContainsFunc(tmpl.IPAddresses, ip.Equal) {
@@ -213,18 +223,22 @@ type Issued struct {
 	NotAfter          time.Time
 }
 
-// IssueFiles issues a certificate and writes it to NAME.pem and NAME-key.pem
-// (mode 0600) in the authority's folder, in place of what is there.
-func (a *Authority) IssueFiles(life time.Duration, name string) (Issued, error) {
+// IssueFiles issues a certificate for the name, and further ones, and writes it to
+// NAME.pem and NAME-key.pem (mode 0600) in the authority's folder, in place of what is
+// there.
+func (a *Authority) IssueFiles(life time.Duration, name string, further ...string) (Issued, error) {
 	f := Issued{CertFile: filepath.Join(a.dir, name+".pem"), KeyFile: filepath.Join(a.dir, name+"-key.pem")}
 	if f.CertFile == a.CertFile() || f.CertFile == a.KeyFile() {
 		return f, fmt.Errorf("the name %q would overwrite the authority's own files", name)
 	}
-	cert, err := a.Issue(life, name)
+	cert, err := a.Issue(life, append([]string{name}, further...)...)
 	if err != nil {
 		return f, err
 	}
 	f.Names, f.NotAfter = namesOf(cert.Leaf), cert.Leaf.NotAfter
+	for _, id := range cert.Leaf.URIs {
+		f.Names = append(f.Names, id.String())
+	}
 	keyPEM, err := encodeKey(cert.PrivateKey)
 	if err != nil {
 		return f, err

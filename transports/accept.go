@@ -155,7 +155,7 @@ func (l *Listener) prepare(a *accepted, f *inForce, info *exchange.Conn) (*strea
 		}
 	}
 	info.ClientText = clientText(info.Client)
-	info.Trusted = contains(f.Trusted, info.Client.Addr())
+	info.Trusted = contains(f.Trusted, neighbour(info.Client.Addr()))
 	s := &stream.Stream{Sock: stream.NewSocket(nc, f.Portable, early)}
 	if f.TLS == nil {
 		l.series.Clear()
@@ -207,6 +207,15 @@ func (l *Listener) handshakeRefused(err error, info *exchange.Conn) {
 }
 
 // contains tells whether one of the networks has the address.
+// neighbour is the address by which a client is trusted or not: one that came by a unix
+// socket is on this machine.
+func neighbour(a netip.Addr) netip.Addr {
+	if !a.IsValid() {
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return a
+}
+
 func contains(nets []netip.Prefix, a netip.Addr) bool {
 	for _, n := range nets {
 		if n.Contains(a) {

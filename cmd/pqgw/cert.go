@@ -70,7 +70,7 @@ func newCertCA() *cobra.Command {
 }
 
 func newCertIssue() *cobra.Command {
-	var output, alg, name string
+	var output, alg, name, spiffe string
 	var days int
 	cmd := &cobra.Command{
 		Use:   "issue DIR --name NAME",
@@ -88,7 +88,7 @@ func newCertIssue() *cobra.Command {
 			if days < 1 {
 				return withCode(exitUsage, fmt.Errorf("--days is %d; it must be 1 or more", days))
 			}
-			issued, err := issueCert(args[0], alg, name, time.Duration(days)*24*time.Hour)
+			issued, err := issueCert(args[0], alg, name, spiffe, time.Duration(days)*24*time.Hour)
 			if err != nil {
 				return err
 			}
@@ -97,6 +97,7 @@ func newCertIssue() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "DNS name or IP address that the certificate is for; also the files' name")
+	cmd.Flags().StringVar(&spiffe, "spiffe-id", "", "identity of the holder besides, spiffe://DOMAIN/PATH: the name that peers see and 'match: {peer:}' takes")
 	algFlag(cmd, &alg)
 	cmd.Flags().IntVar(&days, "days", defaultLeafDays, "how many days the certificate is good for")
 	outputFlag(cmd, &output)

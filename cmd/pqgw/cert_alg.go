@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,7 +52,7 @@ func makeCA(dir, alg string) (madeFiles, error) {
 }
 
 // issueCert issues by the authority in dir, which must be of the same family.
-func issueCert(dir, alg, name string, life time.Duration) (handshake.Issued, error) {
+func issueCert(dir, alg, name, spiffe string, life time.Duration) (handshake.Issued, error) {
 	algorithm, identity, err := parseAlg(alg)
 	if err != nil {
 		return handshake.Issued{}, err
@@ -61,7 +62,16 @@ func issueCert(dir, alg, name string, life time.Duration) (handshake.Issued, err
 		if err != nil {
 			return handshake.Issued{}, hintCA(dir, alg, err)
 		}
-		return a.IssueFiles(life, name)
+		if spiffe == "" {
+			return a.IssueFiles(life, name)
+		}
+		if !strings.HasPrefix(spiffe, "spiffe://") {
+			return handshake.Issued{}, withCode(exitUsage, fmt.Errorf("--spiffe-id %q does not begin with spiffe://", spiffe))
+		}
+		return a.IssueFiles(life, name, spiffe)
+	}
+	if spiffe != "" {
+		return handshake.Issued{}, withCode(exitUsage, errors.New("--spiffe-id is for certificates of TLS: an ML-DSA identity bears its name"))
 	}
 	a, err := handshake.OpenIdentityAuthority(dir)
 	if err != nil {

@@ -57,3 +57,19 @@ func TestCertRefusesWhatMakesNoSense(t *testing.T) {
 		}
 	}
 }
+
+func TestCertIssueTakesASPIFFEID(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pki")
+	if code, _, errs := runPQGW("cert", "ca", dir); code != exitOK {
+		t.Fatal(errs)
+	}
+	code, out, errs := runPQGW("cert", "issue", dir, "--name", "front", "--spiffe-id", "spiffe://mesh/front", "--output", "json")
+	if code != exitOK || !strings.Contains(out, `"spiffe://mesh/front"`) {
+		t.Errorf("exit %d, %s%s", code, out, errs)
+	}
+	for id, want := range map[string]int{"https://mesh/front": exitUsage, "spiffe:///front": exitFailed} {
+		if code, _, errs := runPQGW("cert", "issue", dir, "--name", "other", "--spiffe-id", id); code != want {
+			t.Errorf("%s: exit %d, want %d; %s", id, code, want, errs)
+		}
+	}
+}
