@@ -17,13 +17,18 @@ const (
 	HTMLFile     = "report.html"
 )
 
-// WriteDir stores results.json, report.md and report.html in a folder, which
-// is made if it is not there.
-func WriteDir(dir string, r *bench.Results) error {
+// WriteResults stores results.json alone in a folder, which is made if it is
+// not there.
+func WriteResults(dir string, r *bench.Results) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	if err := r.Write(filepath.Join(dir, ResultsFile)); err != nil {
+	return r.Write(filepath.Join(dir, ResultsFile))
+}
+
+// WriteDir stores results.json, report.md and report.html in a folder.
+func WriteDir(dir string, r *bench.Results) error {
+	if err := WriteResults(dir, r); err != nil {
 		return err
 	}
 	for name, write := range map[string]func(io.Writer, *bench.Results) error{MarkdownFile: Markdown, HTMLFile: HTML} {

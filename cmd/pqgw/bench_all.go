@@ -44,7 +44,7 @@ func newBenchAll() *cobra.Command {
 		Use:   "all --out DIR",
 		Short: "Run all benches into results.json, report.md and report.html",
 		Long: "Run all benches, one after the other, into a folder with results.json (every sample), report.md and\n" +
-			"report.html (one page that needs nothing else). What there is is stored after each bench. A bench that\n" +
+			"report.html (one page that needs nothing else). Results are stored after each bench. A bench that\n" +
 			"cannot run here says why in its place. With --link those that can run once more across a link lab; one\n" +
 			"that is not there is made for the run, of 2.5 Gbit/s, and taken down after it.",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -103,8 +103,15 @@ func (f *allFlags) all(cmd *cobra.Command, list []bench.Bench) error {
 		list = acrossToo(list, f.lab)
 		f.Interfaces = labInterfaces(cmd.Context(), f.lab)
 	}
-	f.Partly = func(r *bench.Results) error { return report.WriteDir(f.out, r) }
+	var partly *bench.Results
+	f.Partly = func(r *bench.Results) error {
+		partly = r
+		return report.WriteResults(f.out, r) // the report takes seconds, and can be made of it
+	}
 	r, err := f.measure(cmd, list...)
+	if r == nil && partly != nil {
+		return errors.Join(err, report.WriteDir(f.out, partly))
+	}
 	if r == nil {
 		return err
 	}
