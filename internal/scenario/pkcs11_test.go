@@ -2,7 +2,7 @@ package scenario
 
 // Promise: a pqgw built with -tags pkcs11 serves TLS by a key that only the token has; it
 // refuses a wrong PIN at the start and tries it once, goes on when the token's server is
-// restarted, and `pqgw kms serve` signs by a token for others. Another build says what
+// restarted, waits no longer than a handshake may for one that hangs, and `pqgw kms serve` signs by a token for others. Another build says what
 // it lacks.
 
 import (
@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hanzoai/pqgw/internal/peers"
 )
@@ -109,44 +110,85 @@ func TestAWrongPINIsRefusedAtTheStart(t *testing.T) {
 	}
 }
 
-func TestAnEdgeOutlivesARestartOfTheTokensServer(t *testing.T) {
+// tokenServer is p11-kit with the token in another process, or in one for each client.
+type tokenServer struct {
+	*Process
+	module, socket string
+	token          *Token
+}
+
+func lend(t *testing.T, token *Token, socket string) *tokenServer {
+	t.Helper()
+	program, client := peers.P11Kit(t)
+	_ = os.Remove(socket)
+	cmd := exec.Command(program, "server", "--foreground", "--provider", token.Module, "--name", socket, "pkcs11:token=edge")
+	cmd.Env = append(os.Environ(), token.Env)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	s := &tokenServer{StartProcess(t, cmd), client, socket, token}
+	t.Cleanup(func() { s.all(syscall.SIGKILL) })
+	Await(t, "the token's server", func() bool {
+		c, err := net.Dial("unix", socket)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+	return s
+}
+
+// all signals the server and what it has started.
+func (s *tokenServer) all(sig syscall.Signal) { _ = syscall.Kill(-s.PID(), sig) }
+
+func lentEdge(t *testing.T, more string) (g *Gateway, s *tokenServer, ask func() error) {
+	t.Helper()
 	ca := NewCA(t)
 	leaf := ca.Leaf(t, "localhost", "127.0.0.1")
 	token := NewToken(t)
 	token.Put(t, "site", "01", leaf)
-	program, client := peers.P11Kit(t)
-	socket := filepath.Join(shortDir(t), "p11")
-	serve := func() *Process {
-		_ = os.Remove(socket)
-		cmd := exec.Command(program, "server", "--foreground", "--provider", token.Module, "--name", socket, "pkcs11:token=edge")
-		cmd.Env = append(os.Environ(), token.Env)
-		p := StartProcess(t, cmd)
-		Await(t, "the token's server", func() bool {
-			c, err := net.Dial("unix", socket)
-			if err == nil {
-				_ = c.Close()
-			}
-			return err == nil
-		})
-		return p
-	}
-	before := serve()
+	s = lend(t, token, filepath.Join(shortDir(t), "p11"))
 	addr := FreeAddr(t)
-	RunBy(t, BinaryWithPKCS11(t), []string{"P11_KIT_SERVER_ADDRESS=unix:path=" + socket}, tokenEdge(addr, client, TokenPIN, leaf))
-	if err := answers(ca.Client(t, false), "https://"+addr+"/"); err != nil {
+	g = RunBy(t, BinaryWithPKCS11(t), []string{"P11_KIT_SERVER_ADDRESS=unix:path=" + s.socket}, tokenEdge(addr, s.module, TokenPIN, leaf)+more)
+	ask = func() error { return answers(ca.Client(t, false), "https://"+addr+"/") }
+	if err := ask(); err != nil {
 		t.Fatal(err)
 	}
-	before.kill()
+	return g, s, ask
+}
+
+func TestAnEdgeOutlivesARestartOfTheTokensServer(t *testing.T) {
+	_, s, ask := lentEdge(t, "")
+	s.all(syscall.SIGKILL)
+	<-s.Exited()
 	results := make(chan error, 4)
 	for range cap(results) {
-		go func() { results <- answers(ca.Client(t, false), "https://"+addr+"/") }()
+		go func() { results <- ask() }()
 	}
-	serve()
+	lend(t, s.token, s.socket)
 	for range cap(results) {
 		if err := <-results; err != nil {
 			t.Errorf("while the token restarts: %v", err)
 		}
 	}
+}
+
+func TestATokenThatHangsHoldsNothingUp(t *testing.T) {
+	g, s, ask := lentEdge(t, "limits: {handshake_timeout: 1s}\n")
+	s.all(syscall.SIGSTOP)
+	begun := time.Now()
+	if err := ask(); err == nil {
+		t.Error("a token that hangs has signed")
+	}
+	if d := time.Since(begun); d > 10*time.Second {
+		t.Errorf("a handshake waited %v", d)
+	}
+	g.Stdout.AwaitText(t, "no_certificate")
+	s.all(syscall.SIGCONT)
+	Await(t, "a handshake after the token went on", func() bool { return ask() == nil })
+	s.all(syscall.SIGSTOP)
+	if err := ask(); err == nil {
+		t.Error("a token that hangs has signed")
+	}
+	g.Stop(t) // within the harness's patience, and with 0
 }
 
 func TestASignerServesByAToken(t *testing.T) {
