@@ -40,8 +40,8 @@ func AClientThatTakesNothingIsCut(t *testing.T, start Starter, request []byte) {
 	})
 }
 
-// AClientThatTakesItsTimeIsNot: where something moves, one write may take longer than the
-// limit. answer reads an answer to its end and gives the length of its body.
+// AClientThatTakesItsTimeIsNot has something move all the time, while the whole of a write takes
+// longer than the limit. answer reads an answer to its end and gives the length of its body.
 func AClientThatTakesItsTimeIsNot(t *testing.T, start Starter, request []byte, answer func(r io.Reader) (int64, error)) {
 	const size = 32 << 20
 	EachMode(t, func(t *testing.T, m Mode) {
