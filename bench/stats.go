@@ -22,6 +22,10 @@ type Stat struct {
 	NotMeasured string  `json:"not_measured,omitempty"`
 }
 
+// Sure reports whether there are samples enough for the interval to mean something:
+// that of one sample is a point, and nothing is beyond its chance.
+func (s Stat) Sure() bool { return s.N >= leastRounds }
+
 // Median of values, NaN for none. values stay as they are.
 func Median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))

@@ -28,7 +28,7 @@ type Change struct {
 }
 
 // Changed says that the interval leaves out 1.
-func (c Change) Changed() bool { return c.Ratio.Low > 1 || c.Ratio.High < 1 }
+func (c Change) Changed() bool { return c.Ratio.Sure() && (c.Ratio.Low > 1 || c.Ratio.High < 1) }
 
 // Difference of two runs.
 type Difference struct {
@@ -110,7 +110,7 @@ func (d *Difference) cell(b *bench.BenchData, e *bench.ExperimentData, was, is l
 		if m.Higher {
 			c.Worse = bench.Change(after, before)
 		}
-		if c.Regressed = c.Worse.Low > 1+d.MaxRegression; c.Regressed {
+		if c.Regressed = c.Worse.Sure() && c.Worse.Low > 1+d.MaxRegression; c.Regressed {
 			d.Regressed++
 		}
 		d.Changes = append(d.Changes, c)

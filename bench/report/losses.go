@@ -80,7 +80,7 @@ func agree(a, b *bench.Cell, labels []string) bool {
 }
 
 // compare tells by how much we are worse, with the rounds in pairs; false
-// where one of the two was not measured.
+// where one of the two was not measured, or not often enough.
 func compare(b *bench.BenchData, e *bench.ExperimentData, m bench.Metric, ours, theirs *bench.Cell) (loss, bool) {
 	mine, ok := ours.Measured(m.Name)
 	if !ok {
@@ -94,10 +94,11 @@ func compare(b *bench.BenchData, e *bench.ExperimentData, m bench.Metric, ours, 
 	if m.Higher {
 		worse, better = better, worse
 	}
+	ratio := bench.Ratio(worse, better)
 	return loss{
 		bench: b.Name, where: ours.Name, metric: m.Title + ", " + m.Unit, ours: e.Versus.Ours, rival: theirs.Labels[e.Versus.Subject],
-		mine: mine, theirs: other, ratio: bench.Ratio(worse, better),
-	}, true
+		mine: mine, theirs: other, ratio: ratio,
+	}, ratio.Sure()
 }
 
 // lossTables are what the section "where we lose" shows: who beats us how

@@ -104,7 +104,7 @@ func losses(r *bench.Results) section {
 		s.Notes = []string{fmt.Sprintf("In none of %d comparisons were we worse by more than chance.", n)}
 	default:
 		summary.Title = fmt.Sprintf("Worse by more than chance in %d of %d comparisons", len(all.Rows), n)
-		summary.Note = "A comparison is of two cells that differ only in who or what was measured; it is lost where the whole interval of the ratio is on the wrong side of 1."
+		summary.Note = "A comparison is of two cells that differ only in who or what was measured; it is lost where the whole interval of the ratio is on the wrong side of 1. Cells of fewer than three rounds are not compared."
 		all.Title = "Every lost comparison, the worst first"
 		s.Parts = []part{{Table: summary}, {Table: all}}
 	}

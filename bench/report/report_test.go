@@ -74,6 +74,9 @@ func TestLossesAreThoseBeyondChance(t *testing.T) {
 	if n := compared(r); n != 2 {
 		t.Errorf("%d comparisons, want 2", n)
 	}
+	if _, all := lossTables(run(40)); len(all.Rows) != 0 {
+		t.Errorf("one round is taken for sure: %v", all.Rows)
+	}
 	if _, all := lossTables(run(9, 11, 13)); len(all.Rows) != 0 {
 		t.Errorf("a tie is lost: %v", all.Rows)
 	}
