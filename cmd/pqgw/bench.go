@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -173,7 +174,7 @@ func labInterfaces(ctx context.Context, name string) (out []bench.Interface) {
 			_ = s.Do(e.Host, func() error {
 				for _, i := range bench.Interfaces() {
 					if i.Name == e.Name {
-						i.Name, i.Driver, i.Qdisc = e.Host+" "+e.Name, "veth", e.Qdisc
+						i.Name, i.Driver, i.Qdisc = e.Host+" "+e.Name, "veth", strings.TrimPrefix(e.Qdisc, "qdisc ")
 						if s.RTT > 0 && e.Name != "back" {
 							i.Driver = "tun"
 						}
