@@ -12,7 +12,7 @@ const haveRaw = true
 
 // rawRead and rawWrite skip the scheduler's bookkeeping (syscall.RawSyscall6), which a call that
 // never waits does not need, and by recvfrom and sendto the kernel's work on behalf of files, which
-// is some 3 % of a small exchange.
+// is some 2 % of a small exchange.
 func rawRead(fd uintptr, p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
