@@ -205,13 +205,19 @@ func (d *decoder) structure(v reflect.Value, n ast.Node, path string) {
 		return
 	}
 	fields := fieldsOf(v.Type())
-	given := map[string]entry{}
+	given, meant := map[string]entry{}, []string{}
 	for _, e := range list {
 		if fields.index(e.key) < 0 {
 			d.failAt(e.at, join(path, e.key), "unknown key", suggest(e.key, fields.keys()))
+			meant = append(meant, nearest(e.key, fields.keys()))
 			continue
 		}
 		given[e.key] = e
+	}
+	for _, key := range meant {
+		if _, ok := given[key]; !ok && key != "" {
+			d.spoil(join(path, key)) // that it is not there is no news
+		}
 	}
 	for _, f := range fields {
 		e, ok := given[f.key]

@@ -180,11 +180,16 @@ func (r *report) fail(path, message, hint string) {
 
 // failAt records a problem at a position of its own.
 func (r *report) failAt(at position, path, message, hint string) {
+	r.spoil(path)
+	r.problems = append(r.problems, r.make(at, path, message, hint))
+}
+
+// spoil lets nothing more be said of path.
+func (r *report) spoil(path string) {
 	r.said[path] = true
 	for up := path; !r.above[up]; up = parentPath(up) {
 		r.above[up] = true
 	}
-	r.problems = append(r.problems, r.make(at, path, message, hint))
 }
 
 func (r *report) warn(path, message, hint string) {

@@ -8,16 +8,22 @@ import (
 // didYouMean is a hint at the one of known that is most like word; empty
 // where none is near.
 func didYouMean(word string, known []string) string {
+	best := nearest(word, known)
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %q?", best)
+}
+
+// nearest is the one of known that is most like word, "" where none is near.
+func nearest(word string, known []string) string {
 	best, least := "", 1+max(1, len(word)/3)
 	for _, k := range known {
 		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < least {
 			best, least = k, d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("did you mean %q?", best)
+	return best
 }
 
 // suggest is didYouMean, or the list of what is known where that is short.
