@@ -81,7 +81,7 @@ func (c *checker) protocols(l *Listener, path string) {
 			c.fail(at, "h2 needs tls", "in the clear it is h2c")
 		case p == H3 && !secure:
 			c.fail(at, "h3 needs tls", "name settings with tls:")
-		case p == H2C && secure:
+		case p == H2C && l.TLS != "": // not where tls was meant but misspelt
 			c.fail(at, "h2c is HTTP/2 in the clear, and the listener has tls", "with tls it is h2")
 		case rpc && !secure && len(l.Protocols) > 1 && p != ZAPRPC:
 			c.fail(at, fmt.Sprintf("zap-rpc cannot be told from %s without tls", p), "give it a listener of its own")
