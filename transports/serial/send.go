@@ -80,7 +80,7 @@ func (c *ClientConn) Pour(src exchange.Source, f Framing, length int64) error {
 		if err != nil && err != io.EOF { //nolint:errorlint // the end is this value
 			return err
 		}
-		last := err != nil
+		last := err == io.EOF //nolint:errorlint // as above
 		if length >= 0 {
 			if left -= int64(len(p)); left < 0 || last && left > 0 {
 				return c.GiveUp(sendError(ErrBodyLength))

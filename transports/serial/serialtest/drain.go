@@ -14,8 +14,8 @@ type Starter func(t testing.TB, m Mode, h HandlerFunc) *Server
 
 var errEarly = errors.New("answered early")
 
-// ClosingABodyEndsItsReadingWhileDraining: an answer given early ends the wait for a body,
-// also where the wait goes on although the server wants to stop. unfinished is a request
+// ClosingABodyEndsItsReadingWhileDraining has a handler answer early: that ends the wait for
+// a body also where it goes on although the server wants to stop. unfinished is a request
 // whose body lacks its end; status reads an answer and gives its status.
 func ClosingABodyEndsItsReadingWhileDraining(t *testing.T, start Starter, unfinished []byte, status func(r io.Reader) (int, error)) {
 	EachMode(t, func(t *testing.T, m Mode) {
@@ -48,7 +48,7 @@ func ClosingABodyEndsItsReadingWhileDraining(t *testing.T, start Starter, unfini
 	})
 }
 
-// AClientThatGoesAwayCancelsTheExchange: the handler is told, although nobody reads
+// AClientThatGoesAwayCancelsTheExchange has the handler told, although nobody reads
 // from the connection while it works. request is one without a body.
 func AClientThatGoesAwayCancelsTheExchange(t *testing.T, start Starter, request []byte) {
 	EachMode(t, func(t *testing.T, m Mode) {
