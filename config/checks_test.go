@@ -73,6 +73,7 @@ func TestProblems(t *testing.T) {
 		"swapped letters in a key":                    {aVersion + aListener + aTrace + "drian: {}\n", []string{`drian: unknown key; did you mean "drain"?`}},
 		"a required key misspelt":                     {aVersion + "listeners: [{name: l, adress: ':80'}]\n" + aTrace, []string{`listeners[0].adress: unknown key; did you mean "address"?`}},
 		"a key misspelt beside itself":                {aVersion + "listeners: [{name: l, address: ':x', adress: ':80'}]\n" + aTrace, []string{`listeners[0].address: ":x": the port "x" is not a number from 0 to 65535`, `listeners[0].adress: unknown key; did you mean "address"?`}},
+		"settings of TLS that are no name":            {aVersion + "listeners: [{name: l, address: ':80', tls: [x]}]\n" + aTrace, []string{`listeners[0].tls: must be a single value, is a list`}},
 		"a key like no other":                         {aVersion + aListener + aTrace + "drain: {zzz: 1}\n", []string{"drain.zzz: unknown key; known: timeout, delay"}},
 		"a key in the wrong place":                    {aVersion + "listeners: [{name: l, address: ':80', host: x}]\n" + aTrace, []string{"listeners[0].host: unknown key; known: name, address, protocols, tls, engine, proxy_protocol, trusted_proxies, limits, early_data, quic, ech, redirect_https"}},
 		"a mapping where a value is meant":            {aVersion + aListener + aTrace + "data_dir: {}\n", []string{"data_dir: must be a single value, is a mapping"}},
