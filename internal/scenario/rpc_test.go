@@ -80,6 +80,13 @@ func callRPC(t testing.TB, addr string) *rpcCaller {
 
 func (c *rpcCaller) send(method, promise uint32, payload string) {
 	c.t.Helper()
+	if err := c.try(method, promise, payload); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// try is send to a gateway that may close the connection meanwhile.
+func (c *rpcCaller) try(method, promise uint32, payload string) error {
 	q := zapcodec.RPCRequest{Method: method, Promise: promise, Payload: []byte(payload)}
 	b, err := zapcodec.FramingRPC.AppendPrefix(nil, zapcodec.DirectionRequest, q.Size())
 	if err == nil {
@@ -88,9 +95,7 @@ func (c *rpcCaller) send(method, promise uint32, payload string) {
 	if err == nil {
 		_, err = c.Write(b)
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	return err
 }
 
 // answer waits for the next answer, whichever call it is to.
