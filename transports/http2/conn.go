@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/section"
 )
 
 // conn is what both ends of a connection share.
@@ -303,7 +304,7 @@ func (c *conn) appendHead(b []byte, id uint32, encode func([]byte) []byte, fin b
 	off := len(b)
 	b = appendFrameHeader(b, 0, frameHeaders, flags, id)
 	if c.tableCut.Load() && c.tableCut.CompareAndSwap(true, false) {
-		b = appendVarint(b, patternSize, 5, 0)
+		b = section.AppendInteger(b, patternSize, 5, 0)
 	}
 	b = encode(b)
 	n := len(b) - off - frameHeaderLen

@@ -1,12 +1,14 @@
 package http2
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/hanzoai/pqgw/transports/section"
+)
 
 // Errors of header compression: COMPRESSION_ERROR, which ends the connection.
 var (
-	errTruncated = errors.New("field block ends within a field")
 	errIndex     = errors.New("field block refers to no entry")
-	errVarint    = errors.New("field block holds an integer that is too long")
 	errTableSize = errors.New("field block sets a table size that is too large or comes too late")
 )
 
@@ -113,7 +115,7 @@ func (d *decoder) literal(prefix uint, index bool) error {
 // text reads a string; undecoded where nobody wants it.
 func (d *decoder) text(want bool) ([]byte, error) {
 	if len(d.p) == 0 {
-		return nil, errTruncated
+		return nil, section.ErrEnd
 	}
 	huffman := d.p[0]&0x80 != 0
 	n, err := d.varint(7)
@@ -121,7 +123,7 @@ func (d *decoder) text(want bool) ([]byte, error) {
 		return nil, err
 	}
 	if n > uint64(len(d.p)) {
-		return nil, errTruncated
+		return nil, section.ErrEnd
 	}
 	raw := d.p[:n:n]
 	d.p = d.p[n:]
@@ -149,24 +151,8 @@ func (d *decoder) sizeUpdate() error {
 	return nil
 }
 
-// varint reads an integer with a prefix of that many bits (RFC 7541, section 5.1).
-func (d *decoder) varint(prefix uint) (uint64, error) {
-	mask := uint64(1)<<prefix - 1
-	n := uint64(d.p[0]) & mask
-	if n < mask {
-		d.p = d.p[1:]
-		return n, nil
-	}
-	for i, shift := 1, uint(0); i < len(d.p); i, shift = i+1, shift+7 {
-		if shift >= 63 {
-			return 0, errVarint
-		}
-		b := d.p[i]
-		n += uint64(b&0x7f) << shift
-		if b&0x80 == 0 {
-			d.p = d.p[i+1:]
-			return n, nil
-		}
-	}
-	return 0, errTruncated
+// varint reads an integer with a prefix of that many bits.
+func (d *decoder) varint(prefix uint) (n uint64, err error) {
+	n, d.p, err = section.Integer(d.p, prefix)
+	return n, err
 }

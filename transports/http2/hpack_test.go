@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/section"
 )
 
 // decodeOurs reads a block into "name: value" lines.
@@ -76,10 +77,10 @@ func TestDecoderRefusals(t *testing.T) {
 		{"index zero", "\x80", errIndex},
 		{"an index past both tables", "\xbe", errIndex},
 		{"a name index past both tables", "\x7e\x01a", errIndex},
-		{"a string longer than the block", "\x00\x05ab", errTruncated},
-		{"a literal without a value", "\x00\x01a", errTruncated},
-		{"an integer that does not end", "\xff\xff", errTruncated},
-		{"an integer that is too long", "\xff" + strings.Repeat("\x80", 12) + "\x01", errVarint},
+		{"a string longer than the block", "\x00\x05ab", section.ErrEnd},
+		{"a literal without a value", "\x00\x01a", section.ErrEnd},
+		{"an integer that does not end", "\xff\xff", section.ErrEnd},
+		{"an integer that is too long", "\xff" + strings.Repeat("\x80", 12) + "\x01", section.ErrInteger},
 		{"Huffman padding of zeros", "\x00\x01a\x81\x00", hpack.ErrInvalidHuffman},
 		{"Huffman padding of eight ones", "\x00\x01a\x82\x1f\xff", hpack.ErrInvalidHuffman},
 		{"the Huffman code EOS", "\x00\x01a\x84\xff\xff\xff\xff", hpack.ErrInvalidHuffman},

@@ -4,15 +4,15 @@ import (
 	"errors"
 
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/hanzoai/pqgw/transports/section"
 )
 
 // Errors of header compression: QPACK_DECOMPRESSION_FAILED, which ends the
 // connection.
 var (
-	errSectionEnd = errors.New("field section ends within a field")
-	errIndex      = errors.New("field section refers to no entry")
-	errDynamic    = errors.New("field section refers to the dynamic table, which has no size")
-	errVarint     = errors.New("field section holds an integer that is too long")
+	errIndex   = errors.New("field section refers to no entry")
+	errDynamic = errors.New("field section refers to the dynamic table, which has no size")
 )
 
 // decoder reads field sections (RFC 9204, section 4.5) without an allocation
@@ -121,7 +121,7 @@ func (d *decoder) literal() (err error) {
 // bit that says whether it is Huffman code.
 func (d *decoder) text(prefix uint) ([]byte, error) {
 	if len(d.p) == 0 {
-		return nil, errSectionEnd
+		return nil, section.ErrEnd
 	}
 	huffman := d.p[0]&(1<<prefix) != 0
 	n, err := d.varint(prefix)
@@ -129,7 +129,7 @@ func (d *decoder) text(prefix uint) ([]byte, error) {
 		return nil, err
 	}
 	if n > uint64(len(d.p)) {
-		return nil, errSectionEnd
+		return nil, section.ErrEnd
 	}
 	raw := d.p[:n:n]
 	d.p = d.p[n:]
@@ -143,27 +143,8 @@ func (d *decoder) text(prefix uint) ([]byte, error) {
 	return d.scratch.b[from:len(d.scratch.b):len(d.scratch.b)], nil
 }
 
-// varint reads an integer with a prefix of that many bits (RFC 7541, section 5.1).
-func (d *decoder) varint(prefix uint) (uint64, error) {
-	if len(d.p) == 0 {
-		return 0, errSectionEnd
-	}
-	mask := uint64(1)<<prefix - 1
-	n := uint64(d.p[0]) & mask
-	if n < mask {
-		d.p = d.p[1:]
-		return n, nil
-	}
-	for i, shift := 1, uint(0); i < len(d.p); i, shift = i+1, shift+7 {
-		if shift >= 56 {
-			return 0, errVarint
-		}
-		b := d.p[i]
-		n += uint64(b&0x7f) << shift
-		if b&0x80 == 0 {
-			d.p = d.p[i+1:]
-			return n, nil
-		}
-	}
-	return 0, errSectionEnd
+// varint reads an integer with a prefix of that many bits.
+func (d *decoder) varint(prefix uint) (n uint64, err error) {
+	n, d.p, err = section.Integer(d.p, prefix)
+	return n, err
 }
