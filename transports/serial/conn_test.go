@@ -3,9 +3,16 @@ package serial
 import (
 	"bufio"
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
+	"math/big"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -72,23 +79,37 @@ func echo(x *exchange.Exchange) {
 // serveLines serves one connection and gives its other end.
 func serveLines(t *testing.T, portable bool) (*lines, net.Conn) {
 	t.Helper()
+	client, nc := connect(t)
+	s := &stream.Stream{Sock: stream.NewSocket(nc, portable, nil)}
+	return start(t, s, client, 0), client
+}
+
+// connect gives the two ends of a connection.
+func connect(t *testing.T) (client, server net.Conn) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = ln.Close() }()
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
+	if client, err = net.Dial("tcp", ln.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
-	nc, err := ln.Accept()
-	if err != nil {
+	if server, err = ln.Accept(); err != nil {
 		t.Fatal(err)
 	}
+	_ = client.SetDeadline(time.Now().Add(20 * time.Second))
+	return client, server
+}
+
+// start serves s, whose other end is client, for so many requests at most, 0 being any number.
+func start(t *testing.T, s *stream.Stream, client net.Conn, most int) *lines {
+	t.Helper()
 	w := deadline.New()
 	l := &lines{}
-	s := &stream.Stream{Sock: stream.NewSocket(nc, portable, nil)}
-	l.Init(l, s, &exchange.Conn{}, s.Sock.FD(), &Options{Handler: handler(echo), Watch: w, HeadTimeout: time.Minute, IdleTimeout: time.Minute, StreamIdle: time.Minute})
+	l.Init(l, s, &exchange.Conn{}, s.Sock.FD(), &Options{
+		Handler: handler(echo), Watch: w, MaxRequests: most, HeadTimeout: time.Minute, IdleTimeout: time.Minute, StreamIdle: time.Minute,
+	})
 	served := make(chan error, 1)
 	go func() { served <- l.Serve() }()
 	t.Cleanup(func() {
@@ -98,8 +119,7 @@ func serveLines(t *testing.T, portable bool) (*lines, net.Conn) {
 		}
 		w.Close()
 	})
-	_ = client.SetDeadline(time.Now().Add(20 * time.Second))
-	return l, client
+	return l
 }
 
 func TestRequestsAreServedInTurn(t *testing.T) {
@@ -141,4 +161,55 @@ func TestAnIdleConnectionKeepsNoExchange(t *testing.T) {
 			}
 		}
 	}
+}
+
+// counting counts the writes.
+type counting struct {
+	net.Conn
+	writes atomic.Int32
+}
+
+func (c *counting) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+// The client finds the end of the connection behind the answer, without being woken twice.
+func TestTheLastAnswerLeavesWithItsCloseNotify(t *testing.T) {
+	client, nc := connect(t)
+	counted := &counting{Conn: nc}
+	s := &stream.Stream{Sock: stream.NewSocket(counted, true, nil)}
+	s.TLS = tls.Server(s.Sock, selfSigned(t))
+	tc := tls.Client(client, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the test's own server
+	shaken := make(chan error, 1)
+	go func() { shaken <- s.TLS.Handshake() }()
+	if err := tc.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-shaken; err != nil {
+		t.Fatal(err)
+	}
+	counted.writes.Store(0)
+	start(t, s, client, 1)
+	_, _ = io.WriteString(tc, "one\n")
+	if got, err := io.ReadAll(tc); err != nil || string(got) != "3\none" {
+		t.Fatalf("%q, %v", got, err)
+	}
+	if n := counted.writes.Load(); n != 1 {
+		t.Errorf("%d writes, want 1", n)
+	}
+}
+
+func selfSigned(t *testing.T) *tls.Config {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
 }
