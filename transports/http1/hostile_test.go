@@ -178,3 +178,18 @@ func TestAnEmptyLineBeforeARequestMayComeInPieces(t *testing.T) {
 		}
 	})
 }
+
+// Once it was skipped nothing has begun that could be refused.
+func TestAConnectionBehindAnEmptyLineInPiecesIsIdle(t *testing.T) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
+		s := start(t, m, serialtest.Echo, func(o *Options) { o.HeadTimeout = 300 * time.Millisecond })
+		c := s.Dial()
+		for _, piece := range []string{"\r", "\n"} {
+			_, _ = io.WriteString(c, piece)
+			time.Sleep(20 * time.Millisecond) // so that they are read apart
+		}
+		if got, err := io.ReadAll(c); err != nil || len(got) > 0 {
+			t.Errorf("%q, %v, want the connection's end", got, err)
+		}
+	})
+}

@@ -22,6 +22,7 @@ func (c *Conn) fill() (again, failed bool) {
 	c.room()
 	if c.r == c.w {
 		c.rest()
+		c.state = stateIdle // also where a head seemed to begin that was skipped
 	}
 	n, err := c.Stream.Read(c.buf.B[c.w:])
 	if n > 0 {
