@@ -181,7 +181,8 @@ func (e *Endpoint) Release(c *Conn, reusable bool, now time.Time) {
 
 func (e *Endpoint) releaseExclusive(c *Conn) {
 	e.Series.Active.Add(-1)
-	if !c.gone {
+	// Whoever waits gets it at once, so now is the time to look.
+	if c.gone = c.gone || e.waiters.len() > 0 && !c.Usable(); !c.gone {
 		e.Series.Idle.Add(1)
 		if e.serve(c); c.calls > 0 {
 			return

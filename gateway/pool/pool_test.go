@@ -286,6 +286,23 @@ func TestMaxConnections(t *testing.T) {
 	})
 }
 
+func TestWhoWaitsIsNotGivenAConnectionThatHasEnded(t *testing.T) {
+	s := &server{}
+	bubble(t, s, Settings{MaxIdle: 10, MaxConnections: 1}, func(e *Endpoint) {
+		a := acquire(t, e)
+		go func() {
+			time.Sleep(time.Millisecond)
+			s.conns[0].dead.Store(true)
+			e.Release(a, true, time.Now())
+		}()
+		c := acquire(t, e)
+		if c == a || s.dials.Load() != 2 {
+			t.Errorf("%d dials, want another connection", s.dials.Load())
+		}
+		e.Release(c, true, time.Now())
+	})
+}
+
 func TestDialsThatFail(t *testing.T) {
 	s := &server{}
 	s.fail.Store(true)
