@@ -2,6 +2,7 @@ package http1
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/hanzoai/pqgw/transports/deadline"
 	"github.com/hanzoai/pqgw/transports/serial"
 	"github.com/hanzoai/pqgw/transports/serial/serialtest"
+	"github.com/hanzoai/pqgw/transports/stream"
 )
 
 // upstream runs script on the one connection made to it, and gives our side.
@@ -354,4 +356,37 @@ func TestBytesBehindAnAnswerWithoutABodyEndTheConnection(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Records that come together are all taken from the socket, also those that are not looked at.
+func TestARecordBehindAnAnswerWithoutABodyEndsTheConnection(t *testing.T) {
+	for _, m := range serialtest.Modes {
+		if !m.TLS {
+			continue
+		}
+		t.Run(m.Name, func(t *testing.T) {
+			address := serialtest.Upstream(t, serialtest.Mode{}, func(nc net.Conn, _ *bufio.Reader) {
+				st := &stream.Stream{Sock: stream.NewSocket(nc, true, nil)}
+				st.TLS = tls.Server(st.Sock, serialtest.Config())
+				r := bufio.NewReader(st.TLS)
+				readRequest(r)
+				st.Sock.Cork()
+				_, _ = io.WriteString(st.TLS, "HTTP/1.1 200 OK\r\nContent-Length: 42\r\n\r\n")
+				_, _ = io.WriteString(st.TLS, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEVIL")
+				_ = st.Sock.Uncork()
+				readRequest(r)
+			})
+			w := deadline.New()
+			t.Cleanup(w.Close)
+			s, info := serialtest.Connect(t, m, address)
+			c := NewClientConn(s, info, &ClientOptions{Watch: w, Limits: exchange.Limits{HeadBytes: 32 << 10}})
+			t.Cleanup(c.Close)
+			if _, _, err := serialtest.RoundTrip(t, c, serialtest.NewExchange("HEAD", "/"), nil); err != nil {
+				t.Fatal(err)
+			}
+			if c.Finish() && c.Usable() {
+				t.Error("the connection is still used")
+			}
+		})
+	}
 }

@@ -124,7 +124,7 @@ func (c *ClientConn) Usable() bool {
 	if !c.Bare && c.o.Watch.Now() == c.idleFrom {
 		return true
 	}
-	return c.Stream.Sock.Quiet()
+	return c.Stream.Quiet()
 }
 
 // Info implements exchange.ClientConn.

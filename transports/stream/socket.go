@@ -48,6 +48,7 @@ type Socket struct {
 	inside  bool // in a callback: never wait for reading
 	drained bool // the last read took all there was
 	asked   bool // and the kernel said so itself (EAGAIN)
+	dry     bool // nothing is to be read
 	step    func() bool
 	enter   func(uintptr) bool
 	prefix  []byte // bytes that were read before this socket was made
@@ -163,6 +164,9 @@ func (s *Socket) Read(p []byte) (int, error) {
 			s.prefix = nil
 		}
 		return n, nil
+	}
+	if s.dry {
+		return 0, ErrAgain
 	}
 	if !s.inside {
 		return s.Conn.Read(p)

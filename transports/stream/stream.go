@@ -28,6 +28,21 @@ func (s *Stream) Read(p []byte) (int, error) {
 	return s.Sock.Read(p)
 }
 
+// Quiet is Socket.Quiet, where TLS has not taken in more either than was read. It may read what
+// it finds.
+func (s *Stream) Quiet() bool {
+	if !s.Sock.Quiet() {
+		return false
+	}
+	if s.TLS == nil {
+		return true
+	}
+	s.Sock.dry = true
+	_, err := s.TLS.Read(make([]byte, 1))
+	s.Sock.dry = false
+	return err == ErrAgain //nolint:errorlint // an identity
+}
+
 // Write sends p; several records leave in one system call.
 func (s *Stream) Write(p []byte) (int, error) {
 	if s.TLS == nil {
