@@ -141,7 +141,7 @@ func (t *clientTunnel) Read(p []byte) (int, error) {
 		t.early = t.early[n:]
 		return n, nil
 	}
-	n, err := t.c.Stream.Read(p)
+	n, err := t.c.ReadStream(p)
 	t.c.Extend()
 	return n, err
 }

@@ -79,6 +79,7 @@ type ClientConn struct {
 	cancelled atomic.Pointer[error]
 	refused   atomic.Pointer[error] // why SendBody gave up, for ReadHead to tell
 	closed    atomic.Bool
+	gone      atomic.Bool // the peer has ended its direction: what it sent before can be read
 }
 
 // Init makes the client's side of s, as part of caller.
@@ -87,12 +88,33 @@ func (c *ClientConn) Init(caller Caller, s *stream.Stream, info *exchange.Conn, 
 	c.step, c.bodyStep = c.stepOnce, c.stepBody
 	c.Answer.Use(c.readBody, nil)
 	c.canceller.Cancel = c.cancel
-	c.entry = deadline.Entry{Expire: c.wake, FD: -1}
+	c.entry = deadline.Entry{Expire: c.wake, Gone: c.peerGone, FD: -1}
+	if s.Sock.CanStep() {
+		c.entry.FD = s.Sock.FD()
+	}
 	c.idleFrom = o.Watch.Now()
 	o.Watch.Add(&c.entry)
 }
 
 func (c *ClientConn) wake() { _ = c.Stream.Sock.SetDeadline(time.Unix(1, 0)) }
+
+// peerGone wakes a callback whose request was written behind the connection's end: no edge
+// tells of that any more.
+func (c *ClientConn) peerGone() {
+	c.gone.Store(true)
+	_ = c.Stream.Sock.SetReadDeadline(time.Unix(1, 0))
+}
+
+// goneOnly tells whether a read was interrupted for no more than that the peer has ended its
+// direction: what it sent before, and the end, are there to be read. Other reasons are noted before
+// they interrupt, and looked for once the deadline was taken back.
+func (c *ClientConn) goneOnly(err error) bool {
+	if err == nil || !c.gone.Load() || !IsTimeout(err) {
+		return false
+	}
+	_ = c.Stream.Sock.SetReadDeadline(time.Time{})
+	return c.cancelled.Load() == nil && c.refused.Load() == nil && !c.entry.Expired()
+}
 
 func (c *ClientConn) cancel(reason error) {
 	c.cancelled.Store(&reason)
@@ -115,7 +137,7 @@ func (c *ClientConn) Capacity() int { return 1 }
 
 // Usable implements exchange.ClientConn.
 func (c *ClientConn) Usable() bool {
-	if c.closed.Load() || !c.Reuse {
+	if c.closed.Load() || c.gone.Load() || !c.Reuse {
 		return false
 	}
 	// Between requests that follow each other at once a look would be a system call
@@ -173,7 +195,7 @@ func (c *ClientConn) Finish() bool {
 	c.limit(0)
 	complete := c.untouched || c.Final && c.AnswerRead() && (!c.duplex || c.cleared.Load())
 	reusable := complete && c.Reuse && c.err == nil && !c.Extra &&
-		!c.entry.Expired() && c.cancelled.Load() == nil && c.refused.Load() == nil && !c.closed.Load()
+		!c.entry.Expired() && c.cancelled.Load() == nil && c.refused.Load() == nil && !c.closed.Load() && !c.gone.Load()
 	c.forget()
 	if c.Out != nil {
 		PutScratch(c.Out)

@@ -31,17 +31,29 @@ func (c *ClientConn) ReadHead(h *exchange.Head) error {
 	} else {
 		c.Extend()
 	}
-	if c.Stream.Sock.CanStep() && !c.duplex {
-		if err := c.Stream.Sock.Step(c.step); err != nil && c.err == nil {
-			c.err = err
-		}
-	} else {
-		c.stepOnce()
-	}
+	c.await()
 	if c.err != nil {
 		return c.Fail("read head", c.err)
 	}
 	return nil
+}
+
+// await sends the request if it waits to be, and waits for a head.
+func (c *ClientConn) await() {
+	if c.duplex || !c.Stream.Sock.CanStep() {
+		c.stepOnce()
+		return
+	}
+	c.o.Watch.Ask(&c.entry)
+	err := c.Stream.Sock.Step(c.step)
+	c.entry.Unask()
+	switch {
+	case err == nil || c.err != nil:
+	case c.goneOnly(err):
+		c.stepOnce()
+	default:
+		c.err = err
+	}
 }
 
 // stepOnce sends the request if it waits to be, and reads until a head is
@@ -96,10 +108,19 @@ func (c *ClientConn) read() (int, error) {
 			c.buf = b
 		}
 	}
-	n, err := c.Stream.Read(c.buf.B[c.w:])
+	n, err := c.ReadStream(c.buf.B[c.w:])
 	if n > 0 {
 		c.answered = true
 		c.w += n
+	}
+	return n, err
+}
+
+// ReadStream reads from the connection, waiting unless inside a callback.
+func (c *ClientConn) ReadStream(p []byte) (int, error) {
+	n, err := c.Stream.Read(p)
+	if n == 0 && !c.Stream.Sock.Inside() && c.goneOnly(err) {
+		return c.Stream.Read(p)
 	}
 	return n, err
 }
@@ -142,11 +163,14 @@ func (c *ClientConn) readBody(p []byte) (int, error) {
 
 func (c *ClientConn) readWaiting(p []byte) (int, error) {
 	if c.duplex || !c.Stream.Sock.CanStep() {
-		return c.Stream.Read(p)
+		return c.ReadStream(p)
 	}
 	c.readInto, c.readN, c.readErr = p, 0, nil
 	err := c.Stream.Sock.Step(c.bodyStep)
 	c.readInto = nil
+	if c.goneOnly(err) {
+		return c.Stream.Read(p)
+	}
 	if err != nil && c.readErr == nil && c.readN == 0 {
 		return 0, err
 	}
