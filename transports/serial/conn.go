@@ -223,8 +223,12 @@ func (c *Conn) rest() {
 // idle waits for the next request.
 func (c *Conn) idle() {
 	c.state, c.Head, c.Size = stateIdle, 0, 0
-	c.limit(c.o.IdleTimeout)
-	c.o.Watch.AskOnce(&c.entry)
+	if c.o.Watch.AskOnce(&c.entry); !c.limit(c.o.IdleTimeout) {
+		c.err = io.EOF // nothing else may wake it any more
+	}
+	if c.draining.Load() { // a body may have taken the deadline back
+		_ = c.Stream.Sock.SetReadDeadline(time.Now().Add(GraceWhileDraining))
+	}
 }
 
 // serve hands the exchange to the handler and makes ready for the next.
@@ -251,7 +255,11 @@ func (c *Conn) finish(used int) {
 		c.err = errClosed
 		return
 	}
-	if c.Unread && t.X.Body == exchange.Source(&t.Body) {
+	streamed := t.X.Body == exchange.Source(&t.Body)
+	if streamed && t.Body.GivenUp() {
+		_ = c.Stream.Sock.SetReadDeadline(time.Time{})
+	}
+	if streamed && c.Unread {
 		c.finishBody(&t.Body)
 	} else {
 		c.r = min(c.w, c.r+used)
@@ -270,9 +278,6 @@ func (c *Conn) finish(used int) {
 // finishBody ends the reading of a streamed body.
 func (c *Conn) finishBody(b *Body) {
 	c.Unread = !b.Done()
-	if b.GivenUp() {
-		_ = c.Stream.Sock.SetReadDeadline(time.Time{})
-	}
 	rest := b.Rest()
 	if !c.Unread {
 		c.keep(rest) // before its memory, which may be the body's, is another's

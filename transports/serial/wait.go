@@ -36,8 +36,8 @@ func (c *Conn) AwaitBody(got int) {
 // Extend moves the deadline of an exchange in which something has moved.
 func (c *Conn) Extend() { c.limit(c.o.StreamIdle) }
 
-// limit moves the deadline; where it has passed already, the next wait fails.
-func (c *Conn) limit(d time.Duration) { c.o.Watch.Set(&c.entry, d) }
+// limit moves the deadline; where it has passed already it gives false, and the next wait fails.
+func (c *Conn) limit(d time.Duration) bool { return c.o.Watch.Set(&c.entry, d) }
 
 // bodyTime is how much longer a client may take that has sent so many bytes in
 // so many milliseconds of our waiting.

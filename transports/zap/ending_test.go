@@ -9,6 +9,7 @@ import (
 
 	"github.com/hanzoai/pqgw/exchange"
 	"github.com/hanzoai/pqgw/transports/serial/serialtest"
+	"github.com/hanzoai/pqgw/zapcodec"
 )
 
 func TestAHandlerIsToldThatTheClientIsGone(t *testing.T) {
@@ -85,5 +86,27 @@ func TestClosingABodyEndsItsReadingWhileDraining(t *testing.T) {
 	serialtest.ClosingABodyEndsItsReadingWhileDraining(t, serve, send[:len(send)-1], func(r io.Reader) (int, error) {
 		g, err := tryReadAnswer(bufio.NewReader(r))
 		return g.status, err
+	})
+}
+
+func TestARequestBehindABodyThatWasGivenUpIsServed(t *testing.T) {
+	q := zapcodec.Request{Method: []byte("POST"), Target: []byte("/"), Headers: pairs([]string{"Host: a"}), Body: []byte("abc"), Trailers: pairs([]string{"X-Sum: 9"})}
+	send, err := q.Append(nil, zapcodec.Prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
+		s := start(t, m, func(x *exchange.Exchange) {
+			x.Body.Close(errors.New("not wanted"))
+			serialtest.Answer(x, 200, []byte("all the same"))
+		}, nil)
+		c := s.Dial()
+		r := bufio.NewReader(c)
+		for range 2 {
+			_, _ = c.Write(send)
+			if got, err := tryReadAnswer(r); err != nil || got.body != "all the same" {
+				t.Fatalf("%q, %v", got.body, err)
+			}
+		}
 	})
 }
