@@ -43,6 +43,7 @@ type Entry struct {
 	Poll func() bool
 
 	due   atomic.Int64 // milliseconds of the watch; 0 none, expired once passed
+	stall atomic.Int64 // the most that Set may make of due; 0 for any
 	ask   atomic.Int64 // since when the peer is to be asked after; 0 not, below 0 once
 	index int          // in entries
 }
@@ -94,13 +95,48 @@ func (w *Watch) Len() int {
 	return len(w.entries)
 }
 
-// Set moves the deadline to d from now, or away where d is 0. It returns false
-// when the deadline had passed before: Expire has been called or is about to be.
+// Set moves the deadline to d from now, or away where d is 0, though not beyond that of
+// Stall. It returns false when the deadline had passed before: Expire has been called or is about
+// to be.
 func (w *Watch) Set(e *Entry, d time.Duration) bool {
-	due := int64(0)
-	if d > 0 {
-		due = w.Now() + d.Milliseconds() + Tick.Milliseconds()
+	due := w.due(d)
+	for {
+		stall := e.stall.Load()
+		ahead := e.move(within(due, stall))
+		if e.stall.Load() == stall {
+			return ahead
+		}
 	}
+}
+
+// Stall bounds the deadline by d from now until Unstall, where d is not 0: whoever calls Set for another
+// reason, that of the other direction as a rule, does not move it further.
+func (w *Watch) Stall(e *Entry, d time.Duration) {
+	e.stall.Store(w.due(d))
+	w.Set(e, d)
+}
+
+// Unstall ends Stall, and leaves the deadline where it is.
+func (e *Entry) Unstall() { e.stall.Store(0) }
+
+// due is d from now by the clock of the watch; 0 where d is.
+func (w *Watch) due(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return w.Now() + d.Milliseconds() + Tick.Milliseconds()
+}
+
+// within is the earlier of two deadlines, of which 0 is none.
+func within(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// move sets the deadline unless it has passed.
+func (e *Entry) move(due int64) bool {
 	old := e.due.Load()
 	for old != expired {
 		if old == due || e.due.CompareAndSwap(old, due) {

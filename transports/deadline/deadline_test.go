@@ -42,6 +42,32 @@ func TestAnEntryExpiresOnceItsTimeIsUp(t *testing.T) {
 	})
 }
 
+func TestAStallIsNotPutOffByTheOtherDirection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New()
+		defer w.Close()
+		e := &Entry{Expire: func() {}, FD: -1}
+		w.Add(e)
+		defer w.Remove(e)
+		w.Stall(e, time.Second)
+		e.Unstall()
+		w.Set(e, time.Hour)
+		time.Sleep(time.Minute)
+		if e.Expired() {
+			t.Fatal("a stall that had ended")
+		}
+		w.Stall(e, time.Second)
+		for range 20 {
+			time.Sleep(100 * time.Millisecond)
+			w.Set(e, time.Hour)
+			w.Set(e, 0)
+		}
+		if !e.Expired() {
+			t.Error("a stall went on")
+		}
+	})
+}
+
 func TestRemovingKeepsTheOthers(t *testing.T) {
 	w := New()
 	defer w.Close()

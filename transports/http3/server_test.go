@@ -434,6 +434,37 @@ func TestAClientThatMakesNoRoomIsCut(t *testing.T) {
 	}
 }
 
+// What the client sends is no sign that it takes what waits for it.
+func TestAClientThatSendsAndMakesNoRoomIsCut(t *testing.T) {
+	failed := make(chan error, 1)
+	s := serve(t, &Options{StreamIdle: time.Hour, WriteTimeout: 300 * time.Millisecond, Handler: refusing(func(x *exchange.Exchange) {
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			_, _ = io.Copy(io.Discard, struct{ io.Reader }{x.Body})
+		}()
+		x.Response.Reset(nil)
+		x.Response.Status = 200
+		err := x.Responder.Respond(&x.Response, exchange.NewBytes(make([]byte, 64<<20)))
+		x.Body.Close(err)
+		<-read
+		failed <- err
+	})})
+	str := dialRaw(t, s, emptySettings).open(fields(":method", "POST", ":scheme", "https", ":authority", "localhost", ":path", "/"), false)
+	more := time.NewTicker(50 * time.Millisecond)
+	defer more.Stop()
+	for late := time.After(15 * time.Second); ; {
+		select {
+		case <-failed:
+			return
+		case <-late:
+			t.Fatal("the answer still waits for its client")
+		case <-more.C:
+			_, _ = str.Write(data("x"))
+		}
+	}
+}
+
 func TestHandlersOfResetStreamsAreBounded(t *testing.T) {
 	var mu sync.Mutex
 	now, most := 0, 0

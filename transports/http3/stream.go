@@ -57,16 +57,16 @@ func (s *stream) write(p []byte) error {
 		_, err := s.str.Write(p)
 		return err
 	}
-	for len(p) > 0 {
-		s.limit(s.stall)
-		n, err := s.str.Write(p[:min(len(p), waitBytes)])
-		if err != nil {
-			return err
-		}
+	var err error
+	for len(p) > 0 && err == nil {
+		s.watch.Stall(&s.entry, s.stall)
+		var n int
+		n, err = s.str.Write(p[:min(len(p), waitBytes)])
 		p = p[n:]
 	}
+	s.entry.Unstall()
 	s.limit(s.idle)
-	return nil
+	return err
 }
 
 // waitBytes is how much the peer is to take in the time of a stall, so that one that is slow, but

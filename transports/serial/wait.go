@@ -50,13 +50,15 @@ func (c *Conn) bodyTime(got, waited int64) time.Duration {
 }
 
 // writing lets a write that waits for the client do so for WriteTimeout alone: an answer that
-// nobody takes holds its memory and its upstream.
+// nobody takes holds its memory and its upstream, and what the client sends meanwhile is no reason
+// to wait for longer.
 func (c *Conn) writing(begins bool) {
 	switch {
 	case c.state != stateServing: // TLS has something of its own to say
 	case begins && c.o.WriteTimeout > 0:
-		c.limit(c.o.WriteTimeout)
+		c.o.Watch.Stall(&c.entry, c.o.WriteTimeout)
 	default:
+		c.entry.Unstall()
 		c.Extend()
 	}
 }
