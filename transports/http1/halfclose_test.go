@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/deadline"
 	"github.com/hanzoai/pqgw/transports/serial/serialtest"
 )
 
@@ -45,6 +46,52 @@ func TestAnUpstreamThatHadEndedItsDirectionIsNotAwaited(t *testing.T) {
 		if c.Finish() {
 			t.Error("the connection is kept")
 		}
+		c.Close()
+	})
+}
+
+// The wait for the head is over by then, and that for the next bytes has a limit of its own.
+func TestAnUploadThatEndsBehindTheHeadStartsNoWaitForIt(t *testing.T) {
+	const firstByte = 300 * time.Millisecond
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
+		c := upstream(t, m, func(c net.Conn, r *bufio.Reader) {
+			readRequest(r)
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n")
+			for line := ""; line != "0\r\n"; {
+				line, _ = r.ReadString('\n')
+			}
+			time.Sleep(firstByte + 4*deadline.Tick) // a service that takes its time
+			_, _ = io.WriteString(c, "late")
+			readRequest(r)
+		})
+		head, body := make(chan struct{}), make(chan string)
+		src := &serialtest.Pieces{List: []string{"a"}, Announced: -1}
+		x := serialtest.NewExchange("POST", "/")
+		if err := c.Send(x, src, exchange.Timeouts{FirstByte: firstByte, Idle: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			defer close(body)
+			err := c.ReadHead(&x.Response)
+			close(head)
+			if err == nil {
+				var b []byte
+				b, err = io.ReadAll(c.Body())
+				body <- string(b)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+		<-head
+		if err := c.SendBody(src); err != nil {
+			t.Error(err)
+		}
+		if got := <-body; got != "late" {
+			t.Errorf("%q", got)
+		}
+		<-body
+		c.Finish()
 		c.Close()
 	})
 }

@@ -24,11 +24,11 @@ type clientStream struct {
 	method   exchange.Method
 	req      *exchange.Head
 	answered bool // bytes of an answer have come
-	final    bool // the final head has come
 	noBody   bool // it has no body
 	tun      tunnel
 
 	sent      atomic.Bool // the request was sent to its end
+	final     atomic.Bool // the final head has come
 	rejected  atomic.Bool // by GOAWAY
 	cancelled atomic.Pointer[error]
 }
@@ -52,8 +52,9 @@ func newCall(c *ClientConn, str *quic.Stream) *call {
 	s := clientStreams.Get().(*clientStream) //nolint:forcetypeassert // nothing else is put there
 	s.c, s.str, s.watch = c, str, c.o.Watch
 	s.in.str, s.in.lim, s.in.length = str, &c.o.Limits, -1
-	s.answered, s.final, s.noBody, s.req = false, false, false, nil
+	s.answered, s.noBody, s.req = false, false, nil
 	s.sent.Store(false)
+	s.final.Store(false)
 	s.rejected.Store(false)
 	s.cancelled.Store(nil)
 	c.mu.Lock()
@@ -103,7 +104,7 @@ func (s *clientStream) fail(op string, err error) error {
 
 // awaiting implements owner.
 func (s *clientStream) awaiting(int64) {
-	if !s.final && s.sent.Load() {
+	if !s.final.Load() && s.sent.Load() {
 		s.limit(s.timeouts.FirstByte)
 	} else {
 		s.limit(s.timeouts.Idle)
@@ -261,6 +262,9 @@ func (k *call) SendBody(body exchange.Source) error {
 	if err == nil {
 		s.limit(s.timeouts.FirstByte)
 	}
+	if s.final.Load() { // came first
+		s.limit(s.timeouts.Idle)
+	}
 	return nil
 }
 
@@ -314,7 +318,7 @@ func (s *clientStream) headBlock() ([]byte, error) {
 
 // begun sets the body up behind the final head.
 func (s *clientStream) begun(h *exchange.Head) {
-	s.final = true
+	s.final.Store(true)
 	s.limit(s.timeouts.Idle)
 	if s.method == exchange.CONNECT && h.Status < 300 {
 		return
@@ -340,7 +344,7 @@ func (k *call) Body() exchange.Source {
 // Tunnel implements exchange.Call.
 func (k *call) Tunnel() (exchange.Tunnel, error) {
 	s := k.s
-	if s.method != exchange.CONNECT || !s.final {
+	if s.method != exchange.CONNECT || !s.final.Load() {
 		return nil, exchange.ErrTunnel
 	}
 	s.tun = tunnel{s: &s.stream, out: s.tun.out[:0]}

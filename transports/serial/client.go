@@ -67,6 +67,7 @@ type ClientConn struct {
 	untouched bool        // nothing of the request has been sent
 	duplex    bool        // SendBody runs beside the reading: no callbacks
 	cleared   atomic.Bool // the streamed request was sent to its end
+	begun     atomic.Bool // Final, for the goroutine that sends
 	answered  bool        // bytes of an answer have come
 	err       error
 

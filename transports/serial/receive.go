@@ -35,6 +35,9 @@ func (c *ClientConn) ReadHead(h *exchange.Head) error {
 	if c.err != nil {
 		return c.Fail("read head", c.err)
 	}
+	if c.Final && c.duplex {
+		c.begun.Store(true)
+	}
 	return nil
 }
 

@@ -15,6 +15,7 @@ func (c *ClientConn) Begin(x *exchange.Exchange, t exchange.Timeouts) error {
 	c.err, c.answered, c.Final, c.HasBody, c.Bare, c.duplex = nil, false, false, false, false, false
 	c.Used, c.rest, c.pending, c.untouched = 0, nil, false, true
 	c.cleared.Store(false)
+	c.begun.Store(false)
 	c.refused.Store(nil)
 	if c.Out == nil {
 		c.Out = GetScratch()
@@ -140,10 +141,13 @@ func (c *ClientConn) SendPiece(head, p, tail []byte) error {
 	return nil
 }
 
-// Sent starts the wait for the answer to a request that was streamed.
+// Sent starts the wait for the answer to a request that was streamed, unless that has begun.
 func (c *ClientConn) Sent() {
 	c.cleared.Store(true)
 	c.limit(c.timeouts.FirstByte)
+	if c.begun.Load() {
+		c.Extend()
+	}
 }
 
 // GiveUp ends the call from the side that sends: ReadHead tells why.
