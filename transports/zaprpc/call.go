@@ -67,6 +67,7 @@ func (c *Conn) register(f *exchange.RPCFrame, l *lane, t exchange.Timeouts, star
 		timeouts: t, start: start, moved: start, in: int64(len(f.Payload)),
 	}
 	c.calls[f.Promise], l.calls[id] = k, k
+	c.begun++
 	c.arm(k.due())
 	f.Promise, f.Target = id, target
 	return k, 0, ""

@@ -95,18 +95,7 @@ func (p *quicPort) run(f func()) {
 
 func (p *quicPort) wake() { p.once.Do(func() { close(p.stop) }) }
 
-func (p *quicPort) grace() {
-	p.run(func() {
-		t := time.NewTimer(graceWhileDraining)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			p.wake()
-		case <-p.stop:
-		case <-p.qc.Context().Done():
-		}
-	})
-}
+func (p *quicPort) leave() { p.wake() }
 
 func (p *quicPort) close() {
 	p.cut()

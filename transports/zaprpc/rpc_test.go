@@ -474,6 +474,26 @@ func TestDrainingWaitsForCallsInFlight(t *testing.T) {
 	}
 }
 
+func TestACallThatComesWhileDrainingGetsItsTime(t *testing.T) {
+	one := newService(t)
+	r := newRelay(t, one, newService(t), nil)
+	c := r.dial(t)
+	c.send(exchange.RPCRequest, echoes, 1, 0, "")
+	c.expect("2 1 200 |cap")
+	r.mu.Lock()
+	for c := range r.conns {
+		c.Shutdown()
+	}
+	r.mu.Unlock()
+	c.send(exchange.RPCRequest, waits, 2, 0, "")
+	time.AfterFunc(graceWhileDraining+graceWhileDraining/2, func() { close(one.goOn) })
+	c.expect("2 2 200 at last")
+	var f exchange.RPCFrame
+	if err := c.w.read(&f); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+}
+
 func TestManyCallersAtOnce(t *testing.T) {
 	one, two := newService(t), newService(t)
 	r := newRelay(t, one, two, nil)

@@ -52,6 +52,7 @@ type Conn struct {
 	order    []uint32         // of answered, oldest first, as a ring
 	oldest   int
 	over     bool
+	begun    uint64      // how many calls have
 	clock    *time.Timer // nil until a call has a timeout
 	rings    time.Time   // when it calls expire; zero where it does not
 
@@ -76,17 +77,30 @@ func newConn(w port, info *exchange.Conn, o *Options) *Conn {
 // Shutdown closes the connection once no call is in flight.
 func (c *Conn) Shutdown() {
 	c.mu.Lock()
-	idle := len(c.calls) == 0
+	defer c.mu.Unlock()
 	c.draining.Store(true)
-	c.mu.Unlock()
-	if idle {
-		c.w.grace()
-	}
+	c.mayLeave()
 }
 
 // graceWhileDraining is how long a connection without a call may stay once we want to
 // stop: a call that is on its way then still gets its answer.
 const graceWhileDraining = time.Second
+
+// mayLeave ends a connection that drains in a while, unless a call is in flight or has begun by
+// then. c.mu is held.
+func (c *Conn) mayLeave() {
+	if !c.draining.Load() || len(c.calls) > 0 {
+		return
+	}
+	begun := c.begun
+	time.AfterFunc(graceWhileDraining, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.begun == begun && !c.over {
+			c.w.leave()
+		}
+	})
+}
 
 // Close cuts the connection.
 func (c *Conn) Close() {
@@ -202,16 +216,13 @@ func (c *Conn) forward(f *exchange.RPCFrame) error {
 
 // done records the end of a call, and ends a connection that waits for it.
 func (c *Conn) done(k *call, status uint32, err error) {
+	c.record(k, status, err)
 	c.mu.Lock()
-	idle := len(c.calls) == 0
-	c.mu.Unlock()
-	if idle {
+	defer c.mu.Unlock()
+	if len(c.calls) == 0 {
 		c.o.Watch.Set(&c.entry, c.o.IdleTimeout)
 	}
-	c.record(k, status, err)
-	if idle && c.draining.Load() {
-		c.w.grace()
-	}
+	c.mayLeave()
 }
 
 func (c *Conn) record(k *call, status uint32, err error) {

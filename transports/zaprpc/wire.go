@@ -59,8 +59,8 @@ type port interface {
 	abandon(promise uint32, open bool)
 	// wake ends the waits of both.
 	wake()
-	// grace ends read in a while, graceWhileDraining.
-	grace()
+	// leave ends the wait of read, and lets what is being written go on.
+	leave()
 	// close ends it in order, cut at once.
 	close()
 	cut()
@@ -212,7 +212,7 @@ func (w *wire) abandon(promise uint32, open bool) {
 // wake ends the waits of reading and writing.
 func (w *wire) wake() { _ = w.s.Sock.SetDeadline(time.Unix(1, 0)) }
 
-func (w *wire) grace() { _ = w.s.Sock.SetReadDeadline(time.Now().Add(graceWhileDraining)) }
+func (w *wire) leave() { _ = w.s.Sock.SetReadDeadline(time.Unix(1, 0)) }
 
 func (w *wire) close() { _ = w.s.Close() }
 
