@@ -18,6 +18,7 @@ import (
 	"unsafe"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/buffer"
 	"github.com/hanzoai/pqgw/transports/deadline"
 	"github.com/hanzoai/pqgw/transports/stream"
 )
@@ -149,16 +150,49 @@ func TestAnIdleConnectionKeepsNoExchange(t *testing.T) {
 		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || line != "3\n" {
 			t.Fatalf("%q, %v", line, err)
 		}
-		for end := time.Now().Add(10 * time.Second); ; {
-			l.mu.Lock()
-			idle := l.Turn == nil
-			l.mu.Unlock()
-			if idle {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("portable %v: the state of the exchange is kept", portable)
-			}
+		whenIdle(t, l)
+	}
+}
+
+func TestAnIdleConnectionKeepsNoLongMessage(t *testing.T) {
+	client, nc := connect(t)
+	o := &offered{Conn: nc}
+	start(t, &stream.Stream{Sock: stream.NewSocket(o, true, nil)}, client, 0)
+	const long = 1 << 20
+	go func() { _, _ = client.Write(append(bytes.Repeat([]byte("x"), long), '\n')) }()
+	if n, err := io.CopyN(io.Discard, client, long+int64(len("1048576\n"))); err != nil {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+	for end := time.Now().Add(10 * time.Second); o.last.Load() > buffer.Medium; {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes wait for the next request", o.last.Load())
+		}
+	}
+}
+
+// offered knows how much memory the last read had.
+type offered struct {
+	net.Conn
+	last atomic.Int64
+}
+
+func (o *offered) Read(p []byte) (int, error) {
+	o.last.Store(int64(len(p)))
+	return o.Conn.Read(p)
+}
+
+// whenIdle waits until a connection has given its exchange back.
+func whenIdle(t *testing.T, l *lines) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; {
+		l.mu.Lock()
+		idle := l.Turn == nil
+		l.mu.Unlock()
+		if idle {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("the state of the exchange is kept")
 		}
 	}
 }

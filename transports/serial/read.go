@@ -19,11 +19,12 @@ func (c *Conn) Skip(n int) { c.r += n }
 // fill reads more. Inside a callback it may find nothing yet; an idle
 // connection then keeps no buffer.
 func (c *Conn) fill() (again, failed bool) {
-	c.room()
 	if c.r == c.w {
+		c.shrink()
 		c.rest()
 		c.state = stateIdle // also where a head seemed to begin that was skipped
 	}
+	c.room()
 	n, err := c.Stream.Read(c.buf.B[c.w:])
 	if n > 0 {
 		c.begin()
@@ -43,6 +44,15 @@ func (c *Conn) fill() (again, failed bool) {
 	c.buf.Put()
 	c.buf, c.r, c.w = nil, 0, 0
 	return true, false
+}
+
+// shrink gives back what a long message took, which nobody knows to be followed by another.
+func (c *Conn) shrink() {
+	if c.buf != nil && len(c.buf.B) > buffer.Medium {
+		c.buf.Put()
+		c.buf = nil
+	}
+	c.r, c.w = 0, 0
 }
 
 // room makes space behind what was read, for the rest of the request: no more at once
