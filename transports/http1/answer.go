@@ -31,11 +31,13 @@ func (t *turn) Interim(h *exchange.Head) error {
 }
 
 // lengthOfNone is the Content-Length to write where no body follows: what a body would have
-// had on HEAD and 304, none on 1xx and 204 (RFC 9110, section 8.6).
-func lengthOfNone(m exchange.Method, h *exchange.Head) int64 {
+// had on HEAD and 304, which length may tell, none on 1xx and 204 (RFC 9110, section 8.6).
+func lengthOfNone(m exchange.Method, h *exchange.Head, length int64) int64 {
 	switch {
 	case h.Status/100 == 1 || h.Status == 204:
 		return -1
+	case length >= 0:
+		return length
 	case m == exchange.HEAD || h.Status == 304:
 		return h.Length
 	}
@@ -47,8 +49,8 @@ func lengthOfNone(m exchange.Method, h *exchange.Head) int64 {
 func (t *turn) AppendHead(out []byte, h *exchange.Head, shape serial.Shape, length int64) (_ []byte, framed bool, err error) {
 	c := t.c
 	switch {
-	case shape == serial.NoBody && length < 0:
-		length = lengthOfNone(t.X.Request.Method, h)
+	case shape == serial.NoBody:
+		length = lengthOfNone(t.X.Request.Method, h, length)
 	case shape == serial.Pieces && h.Has(exchange.Trailer) && c.minor > 0:
 		length = -1 // HTTP/2 has trailers beside a length; here they need chunks
 	}
