@@ -206,7 +206,6 @@ func (l *Listener) handshakeRefused(err error, info *exchange.Conn) {
 	l.log.Load().Handshake(&r)
 }
 
-// contains tells whether one of the networks has the address.
 // neighbour is the address by which a client is trusted or not: one that came by a unix
 // socket is on this machine.
 func neighbour(a netip.Addr) netip.Addr {
@@ -216,6 +215,7 @@ func neighbour(a netip.Addr) netip.Addr {
 	return a
 }
 
+// contains tells whether one of the networks has the address.
 func contains(nets []netip.Prefix, a netip.Addr) bool {
 	for _, n := range nets {
 		if n.Contains(a) {
