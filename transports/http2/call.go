@@ -78,10 +78,10 @@ func (k *call) cancel(reason error) {
 		return
 	}
 	owed := s.in.breakOff(reason)
-	if s.c.kill(&s.stream, reason, Cancel) {
-		s.c.out.flush()
+	killed := s.c.kill(&s.stream, reason, Cancel)
+	if s.c.credit(s.id, 0, owed) || killed {
+		s.c.flushBeside() // the watch must not wait: all deadlines would
 	}
-	s.credit(0, owed)
 	s.unref()
 }
 

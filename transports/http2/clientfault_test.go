@@ -3,7 +3,9 @@ package http2
 import (
 	"errors"
 	"io"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -208,4 +210,54 @@ func TestCapacityFollowsTheUpstream(t *testing.T) {
 	if _, err := conn.Call(); !errors.Is(err, exchange.ErrConnClosed) {
 		t.Errorf("a call on a closed connection: %v", err)
 	}
+}
+
+// stuck is a connection whose peer has stopped reading, from a point on.
+type stuck struct {
+	net.Conn
+	on      atomic.Bool
+	release chan struct{}
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	if s.on.Load() {
+		<-s.release
+	}
+	return s.Conn.Write(p)
+}
+
+// Who cancels is the watch over all connections as a rule.
+func TestCancellingDoesNotWaitForTheUpstream(t *testing.T) {
+	ours, theirs := tcpPair(t)
+	s := &stuck{Conn: ours, release: make(chan struct{})}
+	conn := NewClientConn(s, &exchange.Conn{Protocol: exchange.HTTP2}, &ClientOptions{Limits: clientLimits})
+	t.Cleanup(conn.Close)
+	p := newPeer(t, theirs, len(preface))
+	p.write(appendFrameHeader(nil, 0, frameSettings, 0, 0))
+	k := newCallOn(t, conn)
+	x := newRequest("GET", "/")
+	if err := k.Send(x, nil, exchange.Timeouts{}); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() { read <- k.ReadHead(&x.Response) }()
+	p.await(frameHeaders)
+	s.on.Store(true)
+	cancelled := make(chan struct{})
+	go func() {
+		defer close(cancelled)
+		k.Canceller().Cancel(errors.New("client gone"))
+	}()
+	select {
+	case <-cancelled:
+	case <-time.After(5 * time.Second):
+		t.Error("the canceller waits")
+	}
+	close(s.release)
+	<-cancelled
+	p.await(frameReset)
+	if err := <-read; err == nil {
+		t.Error("a head has come")
+	}
+	k.Finish()
 }

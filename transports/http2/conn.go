@@ -173,13 +173,17 @@ func (c *conn) hold() bool {
 	return true
 }
 
-// flushSoon sends what the reader has added from a goroutine of its own: the
-// reader must not wait for the peer.
+// flushSoon sends what the reader has added.
 func (c *conn) flushSoon() {
-	if !c.added {
-		return
+	if c.added {
+		c.added = false
+		c.flushBeside()
 	}
-	c.added = false
+}
+
+// flushBeside sends what waits from a goroutine of its own, for those who must not wait for the
+// peer: the reader, and whoever cancels.
+func (c *conn) flushBeside() {
 	if c.out.pending.Load() && c.hold() {
 		go func() {
 			defer c.work.Done()
