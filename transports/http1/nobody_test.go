@@ -2,6 +2,7 @@ package http1
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"net/http"
 	"testing"
@@ -45,4 +46,31 @@ func TestAnAnswerWithoutABodySaysItsLengthWhereItMay(t *testing.T) {
 			t.Errorf("%s, %d: length %q, want %q", q.method, q.status, got, q.want)
 		}
 	}
+}
+
+// What comes next on the connection would be taken for the rest of the body.
+func TestAnAnswerThatItsHandlerDoesNotEndIsCut(t *testing.T) {
+	serialtest.EachMode(t, func(t *testing.T, m serialtest.Mode) {
+		s := serve(t, m, func(x *exchange.Exchange) {
+			x.Response.Reset(nil)
+			x.Response.Status = 200
+			sink, err := x.Responder.Start(&x.Response, 10)
+			if err == nil {
+				_, err = sink.Write([]byte("half"))
+			}
+			if err == nil {
+				err = sink.Flush()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		c := s.Dial()
+		request := "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+		_, _ = io.WriteString(c, request+request)
+		b, err := io.ReadAll(c)
+		if n := bytes.Count(b, []byte("HTTP/1.1")); n > 1 || err == nil {
+			t.Errorf("%q, %v, want one answer that is cut", b, err)
+		}
+	})
 }

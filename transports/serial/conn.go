@@ -250,7 +250,7 @@ func (c *Conn) serve() {
 // or ends.
 func (c *Conn) finish(used int) {
 	t := c.Turn
-	t.aborted = t.aborted || !t.started
+	t.aborted = t.aborted || !t.started || t.sink.open()
 	if t.aborted || t.tunnelled {
 		c.err = errClosed
 		return

@@ -27,6 +27,9 @@ type sink struct {
 	over bool
 }
 
+// open tells whether an answer that has begun was not ended.
+func (s *sink) open() bool { return s.w.t != nil && !s.over }
+
 // Write implements exchange.Sink.
 func (s *sink) Write(p []byte) (int, error) {
 	if s.over {

@@ -72,6 +72,9 @@ func (t *Turn) finish() {
 	t.Whole.Reset(nil)
 	t.started, t.aborted, t.tunnelled = false, false, false
 	t.sent.Store(false)
+	if t.sink.w.t != nil {
+		t.sink = sink{}
+	}
 }
 
 // Renew begins the exchange of a request that has come.
