@@ -190,7 +190,9 @@ func (in *inbound) Whole() ([]byte, bool) {
 		if in.next == nil {
 			return nil, true
 		}
-		return in.next.b, true
+		// Whoever breaks the body off lets next go, and cur is the consumer's.
+		in.cur, in.off, in.next = in.next, 0, nil
+		return in.cur.b, true
 	case in.next == nil || len(in.next.b) == 0:
 		return in.cur.b[in.off:], true
 	}
