@@ -304,7 +304,7 @@ func (c *ClientConn) sweep() time.Duration {
 		_ = c.out.end(appendPing(c.out.begin(), 0, healthPing))
 	}
 	if ask || len(list) > 0 {
-		c.out.flush()
+		c.flushBeside() // a write that waits would keep the look at deadlines from being taken
 	}
 	if silent {
 		c.usable.Store(false)

@@ -159,6 +159,10 @@ func (c *Conn) request(id uint32, block []byte, end, selfDep bool) error {
 func (c *Conn) admit(s *serverStream, selfDep bool) ErrCode {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.drain >= drainFinal { // since the head was looked at; GOAWAY says that it is not served
+		c.recent.add(s.id)
+		return RefusedStream
+	}
 	c.last = s.id
 	switch {
 	case selfDep:

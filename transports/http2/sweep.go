@@ -94,11 +94,11 @@ func (c *Conn) expire(l late) {
 	defer l.s.unref()
 	if l.code != noReset {
 		c.lose(&l.s.stream, l.err, l.code)
-		c.out.flush()
+		c.flushBeside() // a write that waits would keep the look at deadlines from being taken
 		return
 	}
 	if !c.refuseBody(&l.s.stream, exchange.RefuseSlowBody) {
 		l.s.in.fail(l.err)
 	}
-	c.out.flush()
+	c.flushBeside()
 }
