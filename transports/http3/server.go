@@ -194,12 +194,12 @@ func (c *Conn) leave(str *quic.Stream) {
 		c.held = c.held[:0]
 	}
 	if c.active--; c.active == 0 {
-		if c.draining {
+		if c.last != noLimit { // before that the drain does not wait, and more may come
 			select {
 			case c.idle <- struct{}{}:
 			default:
 			}
-		} else {
+		} else if !c.draining {
 			c.o.Watch.Set(&c.entry, c.o.IdleTimeout)
 		}
 	}
