@@ -17,8 +17,8 @@ func http2Options(s *Settings) http2.Options {
 	}
 }
 
-// writeTimeout is how long a client may leave an answer without room: on HTTP/1 and ZAP one
-// write of it.
+// writeTimeout is how long a client may leave an answer without room: on HTTP/1 and ZAP, calls among
+// them, one write of it.
 const writeTimeout = 2 * time.Minute
 
 // serveHTTP2 serves a connection; read are bytes of it that were read already.

@@ -276,6 +276,7 @@ func (l *Listener) Update(s Settings) {
 	f.h2 = http2Options(&s)
 	f.rpc = zaprpc.Options{
 		Router: s.RPC, Watch: l.watch, Calls: s.RPCCalls, FrameBytes: s.RPCFrameBytes, IdleTimeout: s.IdleTimeout, StreamIdle: s.StreamIdle,
+		WriteTimeout: writeTimeout,
 	}
 	if s.QUIC != nil {
 		f.h3, f.quic = http3Options(&s, l), quicConfig(&s)

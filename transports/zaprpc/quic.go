@@ -19,12 +19,13 @@ import (
 // that was opened is refused by a reset whose code is the status, since all that
 // comes on it are messages.
 type quicPort struct {
-	qc     *quic.Conn
-	limit  int
-	frames chan *exchange.RPCFrame
-	stop   chan struct{} // closed by wake
-	once   sync.Once
-	wg     sync.WaitGroup
+	qc       *quic.Conn
+	limit    int
+	patience time.Duration // how long the peer may take nothing of what is written on a stream; 0 for ever
+	frames   chan *exchange.RPCFrame
+	stop     chan struct{} // closed by wake
+	once     sync.Once
+	wg       sync.WaitGroup
 
 	mu      sync.Mutex
 	streams map[uint32]*quicCall
@@ -45,6 +46,7 @@ func newQUICPort(qc *quic.Conn, limit int) *quicPort {
 // NewQUICConn makes the server's side of a QUIC connection.
 func NewQUICConn(qc *quic.Conn, info *exchange.Conn, o *Options) *Conn {
 	p := newQUICPort(qc, o.FrameBytes)
+	p.patience = o.WriteTimeout
 	p.run(p.accept)
 	return newConn(p, info, o)
 }

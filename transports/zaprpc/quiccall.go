@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"os"
 	"sync"
+	"time"
 
 	"github.com/quic-go/quic-go"
 
@@ -119,7 +121,7 @@ func (c *quicCall) respond(f *exchange.RPCFrame) error {
 		out, err = zapcodec.AppendRPCResponse(out, &r)
 	}
 	if err == nil {
-		_, err = c.s.Write(out)
+		err = c.put(out)
 	}
 	_ = c.s.Close()
 	c.ended(false)
@@ -129,9 +131,27 @@ func (c *quicCall) respond(f *exchange.RPCFrame) error {
 func (c *quicCall) write(payload []byte) error {
 	out, err := zapcodec.FramingRPCNext.AppendPrefix(make([]byte, 0, len(payload)+8), 0, len(payload))
 	if err == nil {
-		_, err = c.s.Write(append(out, payload...))
+		err = c.put(append(out, payload...))
 	}
 	return c.lost(err)
+}
+
+// put writes out in pieces. A peer that takes nothing of one in time has given the stream up.
+func (c *quicCall) put(out []byte) error {
+	var err error
+	for len(out) > 0 && err == nil {
+		if c.p.patience > 0 {
+			_ = c.s.SetWriteDeadline(time.Now().Add(c.p.patience))
+		}
+		var n int
+		n, err = c.s.Write(out[:min(len(out), queueBytes)])
+		out = out[n:]
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.reset(codeNone)
+		c.ended(false)
+	}
+	return err
 }
 
 // lost tells an error of the connection from one of a stream, which ends that alone.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +31,9 @@ type Options struct {
 	IdleTimeout time.Duration
 	// StreamIdle closes one whose calls and streams stand still, both ways.
 	StreamIdle time.Duration
+	// WriteTimeout ends a connection whose client takes nothing of what waits for it, whatever it
+	// sends meanwhile; over QUIC a call's stream alone. 0 leaves that to StreamIdle.
+	WriteTimeout time.Duration
 }
 
 // DefaultCalls is how many calls may be in flight on one connection.
@@ -43,7 +48,7 @@ type Conn struct {
 	entry deadline.Entry
 	ctx   context.Context //nolint:containedctx // Close ends it: nobody waits for an upstream any more
 	stop  context.CancelFunc
-	work  sync.WaitGroup // the clock's goroutine
+	work  sync.WaitGroup // the clock's goroutine, and that of Close
 
 	mu       sync.Mutex
 	lanes    map[exchange.RPCUpstream]*lane
@@ -52,6 +57,7 @@ type Conn struct {
 	order    []uint32         // of answered, oldest first, as a ring
 	oldest   int
 	over     bool
+	closed   bool        // by Close: no lane serves another
 	begun    uint64      // how many calls have
 	clock    *time.Timer // nil until a call has a timeout
 	rings    time.Time   // when it calls expire; zero where it does not
@@ -61,7 +67,9 @@ type Conn struct {
 
 // NewConn makes the server's side of s.
 func NewConn(s *stream.Stream, info *exchange.Conn, o *Options) *Conn {
-	return newConn(newWire(s, o.FrameBytes), info, o)
+	w := newWire(s, o.FrameBytes)
+	w.hurry(o.Watch, o.WriteTimeout)
+	return newConn(w, info, o)
 }
 
 func newConn(w port, info *exchange.Conn, o *Options) *Conn {
@@ -106,6 +114,18 @@ func (c *Conn) mayLeave() {
 func (c *Conn) Close() {
 	c.stop()
 	c.w.cut()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.over || len(c.lanes) == 0 {
+		return
+	}
+	lanes := slices.Collect(maps.Values(c.lanes))
+	c.work.Go(func() {
+		for _, l := range lanes {
+			l.conn.Release(false) // the reader may be waiting for that service to take a call
+		}
+	})
 }
 
 // Serve forwards calls until the connection ends, and closes it. An end in good
@@ -245,7 +265,7 @@ func (c *Conn) end() {
 	}
 	lanes := make(map[*lane]bool, len(c.lanes))
 	for _, l := range c.lanes {
-		lanes[l] = len(l.calls) == 0 && !l.late
+		lanes[l] = len(l.calls) == 0 && !l.late && !c.closed
 	}
 	c.mu.Unlock()
 	for l, reusable := range lanes {

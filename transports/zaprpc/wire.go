@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/hanzoai/pqgw/exchange"
+	"github.com/hanzoai/pqgw/transports/deadline"
 	"github.com/hanzoai/pqgw/transports/stream"
 	"github.com/hanzoai/pqgw/zapcodec"
 )
@@ -74,6 +75,10 @@ type wire struct {
 	r     *bufio.Reader
 	buf   []byte
 	limit int
+
+	watch    *deadline.Watch // of stalled, where patience is not 0
+	stalled  deadline.Entry  // of the write that is under way
+	patience time.Duration   // how long the peer may take nothing of it
 
 	mu      sync.Mutex
 	room    sync.Cond
@@ -191,7 +196,7 @@ func (w *wire) flush() {
 	out := w.out
 	w.out, w.spare = w.spare[:0], nil
 	w.mu.Unlock()
-	_, err := w.s.Write(out)
+	err := w.write(out)
 	w.mu.Lock()
 	if cap(out) <= 2*queueBytes {
 		w.spare = out[:0]
@@ -200,6 +205,41 @@ func (w *wire) flush() {
 		w.err = err
 	}
 	w.room.Broadcast()
+}
+
+// hurry bounds by d how long the peer may take nothing of what is written: then both
+// directions end. It is called before all else; close and cut end it.
+func (w *wire) hurry(watch *deadline.Watch, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	w.watch, w.patience = watch, d
+	w.stalled = deadline.Entry{Expire: w.wake, FD: -1}
+	watch.Add(&w.stalled)
+}
+
+func (w *wire) unhurry() {
+	if w.patience > 0 {
+		w.watch.Remove(&w.stalled)
+	}
+}
+
+// write hands out over in pieces, so that a peer that is slow is not held to take all of it
+// at once.
+func (w *wire) write(out []byte) error {
+	if w.patience <= 0 {
+		_, err := w.s.Write(out)
+		return err
+	}
+	var err error
+	for len(out) > 0 && err == nil {
+		w.watch.Set(&w.stalled, w.patience)
+		var n int
+		n, err = w.s.Write(out[:min(len(out), queueBytes)])
+		out = out[n:]
+	}
+	w.watch.Set(&w.stalled, 0)
+	return err
 }
 
 // abandon ends our half of a stream. The wire has no way to take a call back.
@@ -214,6 +254,12 @@ func (w *wire) wake() { _ = w.s.Sock.SetDeadline(time.Unix(1, 0)) }
 
 func (w *wire) leave() { _ = w.s.Sock.SetReadDeadline(time.Unix(1, 0)) }
 
-func (w *wire) close() { _ = w.s.Close() }
+func (w *wire) close() {
+	w.unhurry()
+	_ = w.s.Close()
+}
 
-func (w *wire) cut() { _ = w.s.Sock.Close() }
+func (w *wire) cut() {
+	w.unhurry()
+	_ = w.s.Sock.Close()
+}
