@@ -45,6 +45,9 @@ type Options struct {
 	Actor string
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
+	// Recovery lets a recovery key open the store, for reading. Nothing vouches to such
+	// a key for what is there: who can write to the folder can have put it there.
+	Recovery bool
 }
 
 func (o Options) withDefaults() Options {
@@ -166,11 +169,25 @@ func (s *Store) load() error {
 	if err != nil {
 		return fail("open store", s.dir, err, "the master is "+s.opts.Master.String())
 	}
+	if readOnly {
+		if !s.takesRecovery() {
+			return fail("open store", s.dir, ErrTampered, "its header calls the master a recovery key, to which nothing vouches for it; the store's own master is needed")
+		}
+		s.opts.Logger.Warn("the key store is opened by a recovery key, to which nothing vouches for what is there", "dir", s.dir)
+	}
 	secrets, err := p.openRoots(keys)
 	if err != nil {
 		return fail("open store", s.dir, err, "")
 	}
 	return s.adopt(p, keys, secrets, readOnly)
+}
+
+// takesRecovery reports whether a header that only a recovery key opens is taken. One
+// that once was vouched for never comes to be such a one.
+func (s *Store) takesRecovery() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.opts.Recovery && (s.header == nil || s.readOnly)
 }
 
 // holds reports whether p is the header in use.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -248,6 +249,32 @@ func TestAHeaderWithAnAddedRecipientIsRefused(t *testing.T) {
 	wantErr(t, err, ErrTampered)
 }
 
+// Anyone can seal roots to a public key. A header that calls the master a recovery key
+// must not spare its writer the MAC that only the master can make.
+func TestAHeaderThatMakesTheMasterARecoveryKeyIsRefused(t *testing.T) {
+	s, master := newStore(t)
+	either, err := Open(s.Dir(), Options{Master: master, Recovery: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer either.Close()
+	h := s.header.header
+	h.Recipients = slices.Clone(h.Recipients)
+	h.Recipients[0].Recovery = true
+	forged := roots(nil).grow()
+	defer forged.close()
+	if h.Roots, err = forged.seal(h.Store, s.header.recipients); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeHeader(s.Dir(), h, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(s.Dir(), Options{Master: master})
+	wantErr(t, err, ErrTampered)
+	wantErr(t, s.load(), ErrTampered)
+	wantErr(t, either.load(), ErrTampered) // it was vouched for before
+}
+
 func TestARecoveryKeyReadsAndDoesNotWrite(t *testing.T) {
 	dir := t.TempDir()
 	master, spare := MasterFile{Path: dir + "/master"}, MasterFile{Path: dir + "/spare"}
@@ -268,7 +295,13 @@ func TestARecoveryKeyReadsAndDoesNotWrite(t *testing.T) {
 	}
 	s := reopen(t, dir+"/store", master)
 	put(t, s, "a", "one")
-	recovered := reopen(t, dir+"/store", spare)
+	_, err = Open(dir+"/store", Options{Master: spare})
+	wantErr(t, err, ErrTampered)
+	recovered, err := Open(dir+"/store", Options{Master: spare, Recovery: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer recovered.Close()
 	wantValue(t, recovered, "a", "one")
 	_, err = recovered.Put(t.Context(), Entry{Name: "a", Kind: KindSecret, Value: NewSecret([]byte("x"))})
 	wantErr(t, err, ErrReadOnly)

@@ -23,6 +23,7 @@ type kmsFlags struct {
 	variable       string
 	passphraseFile string
 	output         string
+	ownMaster      bool // a recovery key does not do
 }
 
 func newKMS() *cobra.Command {
@@ -103,7 +104,7 @@ func (f *kmsFlags) open(cmd *cobra.Command) (*kms.Store, error) {
 
 func (f *kmsFlags) openWith(cmd *cobra.Command, master kms.Master) (*kms.Store, error) {
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-	s, err := kms.Open(f.dir, kms.Options{Master: master, Logger: log, Actor: cmd.CommandPath()})
+	s, err := kms.Open(f.dir, kms.Options{Master: master, Logger: log, Actor: cmd.CommandPath(), Recovery: !f.ownMaster})
 	return s, kmsError(err)
 }
 

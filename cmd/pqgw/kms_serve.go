@@ -54,6 +54,7 @@ store's; it keeps no audit of ours. This needs a build with -tags pkcs11.`,
 			if f.token.module != "" {
 				return f.token.with(func(k kms.Keys) error { return f.run(cmd, k) })
 			}
+			f.ownMaster = true
 			return f.withStore(func(cmd *cobra.Command, s *kms.Store, _ []string) error { return f.run(cmd, s) })(cmd, args)
 		},
 	}
