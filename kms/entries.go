@@ -240,14 +240,19 @@ func (s *Store) write(info Info, value *Secret) error {
 }
 
 func (v view) sealSecret(h head, value *Secret) (data []byte, err error) {
-	mac := func(b []byte) []byte { return v.mac(h.Epoch, b) }
+	var made []byte
+	mac := func(b []byte) []byte { made = v.mac(h.Epoch, b); return made }
 	if h.Kind == KindPublic {
-		return sealDocument(h, nil, v.header.target, mac)
+		data, err = sealDocument(h, nil, v.header.target, mac)
+	} else {
+		err = value.Use(func(b []byte) error {
+			data, err = sealDocument(h, b, v.header.target, mac)
+			return err
+		})
 	}
-	err = value.Use(func(b []byte) error {
-		data, err = sealDocument(h, b, v.header.target, mac)
-		return err
-	})
+	if err == nil && made == nil { // the store was closed since the view was taken
+		return nil, ErrClosed
+	}
 	return data, err
 }
 

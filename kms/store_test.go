@@ -311,6 +311,23 @@ func TestARecoveryKeyReadsAndDoesNotWrite(t *testing.T) {
 	wantValue(t, recovered, "a", "one")
 }
 
+// A document without its MAC would be torn for every reader.
+func TestNothingIsSealedOnceTheStoreIsClosed(t *testing.T) {
+	s, _ := newStore(t)
+	v, err := s.view()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []Kind{KindSecret, KindPublic} {
+		h := head{Info: Info{Name: "a", Kind: kind, Version: 1}, Store: v.header.Store, Epoch: v.header.Epoch}
+		_, err = v.sealSecret(h, NewSecret([]byte("one")))
+		wantErr(t, err, ErrClosed)
+	}
+}
+
 func TestUpdateIsOneStep(t *testing.T) {
 	s, master := newStore(t)
 	put(t, s, "n", "+")
