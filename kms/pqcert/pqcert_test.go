@@ -87,6 +87,31 @@ func TestChainsVerify(t *testing.T) {
 	}
 }
 
+func TestOneOfTheRootsOfARenewedAuthorityIsToBeGood(t *testing.T) {
+	key := generate(t, MLDSA65)
+	self := func(from, to time.Time) *Certificate {
+		tmpl := ca("root", 1)
+		tmpl.NotBefore, tmpl.NotAfter = from, to
+		cert, err := Create(tmpl, key.PublicKey(), nil, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cert
+	}
+	before := self(noon.Add(-48*time.Hour), noon.Add(-time.Hour))
+	now := self(noon.Add(-2*time.Hour), noon.Add(48*time.Hour))
+	leaf := issue(t, MLDSA65, leafOf("a.example.com"), &authority{now, key})
+	for _, roots := range [][]*Certificate{{before, now}, {now, before}} {
+		verified, err := Verify([]*Certificate{leaf.cert}, Expect{Roots: roots, Time: noon})
+		if err != nil || !verified[len(verified)-1].Equal(now.Certificate) {
+			t.Errorf("%d, %v", len(verified), err)
+		}
+	}
+	if _, err := Verify([]*Certificate{leaf.cert}, Expect{Roots: []*Certificate{before}, Time: noon}); !errors.Is(err, ErrExpired) {
+		t.Errorf("the old one alone: %v", err)
+	}
+}
+
 func TestChainsAreRefusedWithTheirReason(t *testing.T) {
 	root := issue(t, MLDSA65, ca("root", 1), nil)
 	evil := issue(t, MLDSA65, ca("root", 1), nil) // same name, other key

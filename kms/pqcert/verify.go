@@ -138,11 +138,9 @@ func Verify(chain []*Certificate, expect Expect) ([]*Certificate, error) {
 		if !allows(c, expect.Usage) { // an authority's usages bound those below it
 			return nil, fmt.Errorf("%w: extended key usage of %s", ErrUsage, c.Subject)
 		}
-		if root := trusted(c, expect.Roots); root != nil {
-			if root == c || root.Equal(c.Certificate) {
-				return chain[:i+1], nil
-			}
-			return append(chain[:i+1:i+1], root), checkLink(root, i+1, now)
+		whole, err := trusted(chain[:i+1:i+1], expect.Roots, now)
+		if whole != nil || err != nil {
+			return whole, err
 		}
 		if i+1 == len(chain) {
 			break
@@ -157,16 +155,27 @@ func Verify(chain []*Certificate, expect Expect) ([]*Certificate, error) {
 	return nil, ErrUnknown
 }
 
-// trusted returns the root that c is, or that issued c.
-func trusted(c *Certificate, roots []*Certificate) *Certificate {
-	i := slices.IndexFunc(roots, func(r *Certificate) bool { return r.Equal(c.Certificate) })
-	if i < 0 {
-		i = slices.IndexFunc(roots, func(r *Certificate) bool { return names(r, c) && c.CheckSignatureFrom(r) == nil })
+// trusted returns the chain with a root that its last certificate is, or that issued it,
+// at its end; nil where there is none. An authority that was renewed with its key has
+// two: one of them is to be good, and the error is of the first where none is.
+func trusted(chain, roots []*Certificate, now time.Time) (whole []*Certificate, err error) {
+	c := chain[len(chain)-1]
+	if slices.ContainsFunc(roots, func(r *Certificate) bool { return r.Equal(c.Certificate) }) {
+		return chain, nil
 	}
-	if i < 0 {
-		return nil
+	for _, r := range roots {
+		if !names(r, c) || c.CheckSignatureFrom(r) != nil {
+			continue
+		}
+		bad := checkLink(r, len(chain), now)
+		if bad == nil {
+			return append(chain, r), nil
+		}
+		if err == nil {
+			err = bad
+		}
 	}
-	return roots[i]
+	return nil, err
 }
 
 // names reports whether issuer is the one that c names.
