@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -481,5 +482,45 @@ func BenchmarkSignature(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// poorListener has no descriptor left at first.
+type poorListener struct {
+	net.Listener
+	tried atomic.Bool
+}
+
+func (l *poorListener) Accept() (net.Conn, error) {
+	if l.tried.CompareAndSwap(false, true) {
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return l.Listener.Accept()
+}
+
+func TestAServerOutlivesWantOfDescriptors(t *testing.T) {
+	w := newWorld(t)
+	allow, err := ParseAllow([]byte(siteRules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewServer(ServerSettings{
+		Keys: w.store, Allow: allow, Certificates: []handshake.Source{w.files(t, "signer")},
+		ClientCAs: []*x509.Certificate{w.ca.Certificate()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(&poorListener{Listener: ln}) }()
+	if _, err := w.client(t, "edge", nil, ln.Addr().String()).Public(t.Context(), "site"); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(s.Close(), <-done); err != nil {
+		t.Error(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hanzoai/pqgw/handshake"
@@ -28,6 +29,7 @@ const (
 	maxCalls         = 64 // at a time on one connection
 	handshakeTimeout = 10 * time.Second
 	writeTimeout     = 10 * time.Second
+	acceptPause      = 50 * time.Millisecond
 	keyRest          = time.Second // in which it is not opened again, whoever asks
 	keyLife          = time.Minute // after which a key is opened again, for a new version
 )
@@ -107,12 +109,15 @@ func (s *Server) Serve(ln net.Listener) error {
 	for {
 		nc, err := ln.Accept()
 		if err != nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.closed {
+			if s.isClosed() {
 				return nil
 			}
-			return err
+			if !short(err) {
+				return err
+			}
+			s.logger.Error("no connection can be taken; it is tried again", "error", err, "pause", acceptPause)
+			time.Sleep(acceptPause)
+			continue
 		}
 		if !s.track(nc) {
 			_ = nc.Close()
@@ -126,6 +131,23 @@ func (s *Server) Serve(ln net.Listener) error {
 			_ = nc.Close()
 		})
 	}
+}
+
+// short tells of want of something that others will give back: to end all signing for that
+// would take every gateway's certificates away.
+func short(err error) bool {
+	for _, want := range [...]syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
+		if errors.Is(err, want) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
 func (s *Server) track(nc net.Conn) bool {
