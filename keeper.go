@@ -32,9 +32,9 @@ const (
 
 // ring is an entry of the store whose keys overlap, as it was last read.
 type ring[T any] struct {
-	name    string
-	version uint64
-	keys    T
+	name string
+	info kms.Info
+	keys T
 }
 
 // rings are the keys that the listeners of a configuration share with a fleet.
@@ -115,17 +115,17 @@ func (r *rings) read(ctx context.Context) (changed bool, err error) {
 	return tickets || ech, err
 }
 
-// refresh reads one entry where it has another version.
+// refresh reads one entry where it has another value.
 func refresh[T any](store *kms.Store, r *ring[T], read func() (T, error)) (bool, error) {
 	info, err := store.Stat(r.name)
-	if err != nil || info.Version == r.version {
+	if err != nil || info.Same(r.info) {
 		return false, err
 	}
 	keys, err := read()
 	if err != nil {
 		return false, err
 	}
-	r.version, r.keys = info.Version, keys
+	r.info, r.keys = info, keys
 	return true, nil
 }
 

@@ -35,6 +35,10 @@ type Info struct {
 	Public []byte `json:"public,omitempty"`
 }
 
+// Same reports whether both tell of one value. Versions alone do not: an entry that was
+// deleted and put again begins with the first.
+func (i Info) Same(as Info) bool { return i.Version == as.Version && i.Rotated.Equal(as.Rotated) }
+
 // Options of a Store.
 type Options struct {
 	// Master opens the store; required.

@@ -49,7 +49,7 @@ type Identity struct {
 	*handshake.Identity
 	store   *kms.Store
 	options IdentityOptions
-	version uint64
+	info    kms.Info
 	digest  [sha256.Size]byte // of the authorities' file
 	failed  string            // what was last told of, so that it is told once
 	stop    chan struct{}
@@ -125,7 +125,7 @@ func (i *Identity) load() (changed bool, err error) {
 		return false, err
 	}
 	digest := sha256.Sum256(authorities)
-	if i.Identity != nil && info.Version == i.version && digest == i.digest {
+	if i.Identity != nil && info.Same(i.info) && digest == i.digest {
 		return false, nil
 	}
 	if info.Kind != kms.KindIdentity {
@@ -152,6 +152,6 @@ func (i *Identity) load() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	i.version, i.digest = info.Version, digest
+	i.info, i.digest = info, digest
 	return true, nil
 }

@@ -65,10 +65,10 @@ type Source struct {
 
 // entry is one as it was last read.
 type entry struct {
-	name    string
-	version uint64
-	cert    *tls.Certificate
-	failed  string // what was last reported of it, so that it is reported once
+	name   string
+	info   kms.Info
+	cert   *tls.Certificate
+	failed string // what was last reported of it, so that it is reported once
 }
 
 // New loads the entries, the first of which is the default, and looks after
@@ -149,10 +149,10 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// load makes a certificate of the entry if it has another version.
+// load makes a certificate of the entry if it has another value.
 func (e *entry) load(store *kms.Store) (changed bool, err error) {
 	info, err := store.Stat(e.name)
-	if err != nil || e.cert != nil && info.Version == e.version {
+	if err != nil || e.cert != nil && info.Same(e.info) {
 		return false, err
 	}
 	if info.Kind != kms.KindCertificate {
@@ -172,7 +172,7 @@ func (e *entry) load(store *kms.Store) (changed bool, err error) {
 	if !sameKey(signer.Public(), leaf.PublicKey) {
 		return false, errors.New("its chain, the public part, is that of another key")
 	}
-	e.cert, e.version = &tls.Certificate{Certificate: chain, PrivateKey: signer, Leaf: leaf}, info.Version
+	e.cert, e.info = &tls.Certificate{Certificate: chain, PrivateKey: signer, Leaf: leaf}, info
 	return true, nil
 }
 

@@ -116,6 +116,37 @@ func TestAVersionThatIsPutIsServedAndABadOneIsNot(t *testing.T) {
 	}
 }
 
+// An entry that was deleted and put again has the version that it had.
+func TestAnEntryThatIsPutAgainIsServed(t *testing.T) {
+	s, a := newStore(t), authority(t)
+	put(t, s, a, "edge/a", nil, time.Hour, "a.example.com")
+	news := make(chan Reload, 8)
+	src, err := New(s, []string{"edge/a"}, Options{Poll: 10 * time.Millisecond, OnReload: func(r Reload) { news <- r }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	if err := s.Delete(t.Context(), "edge/a"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, a, "edge/a", nil, time.Hour, "b.example.com")
+	late := time.After(10 * time.Second)
+	for {
+		select {
+		case r := <-news:
+			if r.Err != nil {
+				continue // it saw that there was none
+			}
+			if len(r.Info.Names) == 0 || r.Info.Names[0] != "b.example.com" {
+				t.Errorf("told %+v", r)
+			}
+			return
+		case <-late:
+			t.Fatal("the key that was deleted serves on")
+		}
+	}
+}
+
 func TestEachSignatureIsInTheAudit(t *testing.T) {
 	s, a := newStore(t), authority(t)
 	put(t, s, a, "edge", nil, time.Hour, "a.example.com")
