@@ -26,7 +26,7 @@ func (s *Server) Reload(context.Context) error {
 	s.metrics.ConfigLoaded(err, time.Now())
 	s.lastError.Store(nil)
 	if err != nil {
-		s.stores.sweep()
+		s.stores.refuse()
 		text := err.Error()
 		s.lastError.Store(&text)
 		s.logger.Error("the new configuration was refused; the old one stays", "error", err)

@@ -30,6 +30,7 @@ type openStore struct {
 	certs *certstore.Storage
 	users int  // configurations in force, or not yet left behind
 	kept  bool // until Close: somebody else has it
+	asked bool // for a configuration that is being put in force
 }
 
 func (s *openStore) close() error {
@@ -77,9 +78,18 @@ func (s *Stores) hold(k *config.KMS) {
 	if store := s.open[storeKeyOf(k)]; store != nil {
 		store.users++
 	}
+	s.settle()
 }
 
-// release ends a hold.
+// settle says that no configuration is being put in force any more. It is called with the
+// lock held.
+func (s *Stores) settle() {
+	for _, store := range s.open {
+		store.asked = false
+	}
+}
+
+// release ends a hold. It may come while another configuration is being put in force.
 func (s *Stores) release(k *config.KMS) {
 	s.mu.Lock()
 	if store := s.open[storeKeyOf(k)]; store != nil {
@@ -89,12 +99,20 @@ func (s *Stores) release(k *config.KMS) {
 	s.sweep()
 }
 
-// sweep closes the stores that nothing uses, as those of a configuration that was refused.
+// refuse says that the configuration that was being put in force was refused.
+func (s *Stores) refuse() {
+	s.mu.Lock()
+	s.settle()
+	s.mu.Unlock()
+	s.sweep()
+}
+
+// sweep closes the stores that nothing uses.
 func (s *Stores) sweep() {
 	var left []*openStore
 	s.mu.Lock()
 	for key, store := range s.open {
-		if store.users == 0 && !store.kept {
+		if store.users == 0 && !store.kept && !store.asked {
 			delete(s.open, key)
 			left = append(left, store)
 		}
@@ -126,6 +144,7 @@ func (s *Stores) Certificates(k *config.KMS) (*certstore.Storage, error) {
 func (s *Stores) opened(k *config.KMS) (*openStore, error) {
 	key := storeKeyOf(k)
 	if store := s.open[key]; store != nil {
+		store.asked = true
 		return store, nil
 	}
 	master, err := s.masterOf(k.Master)
@@ -144,7 +163,7 @@ func (s *Stores) opened(k *config.KMS) (*openStore, error) {
 	if s.open == nil {
 		s.open = map[storeKey]*openStore{}
 	}
-	s.open[key] = &openStore{Store: store}
+	s.open[key] = &openStore{Store: store, asked: true}
 	return s.open[key], nil
 }
 
