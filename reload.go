@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/hanzoai/pqgw/config"
+	"github.com/hanzoai/pqgw/handshake"
+	"github.com/hanzoai/pqgw/handshake/remotesign"
 	"github.com/hanzoai/pqgw/telemetry"
 )
 
@@ -104,7 +107,7 @@ func (s *Server) enforce(old, st *state) {
 		})
 	}
 	s.startACME(st)
-	old.sources.closeBut(st.sources)
+	s.leaveSources(old, st)
 	s.stores.hold(st.loaded.Tree.KMS)
 	s.leaveStore(old.loaded.Tree, st.loaded.Tree)
 }
@@ -116,19 +119,50 @@ func (s *Server) leaveStore(old, next *config.Tree) {
 		s.stores.release(old.KMS)
 		return
 	}
+	s.retiring.Go(func() {
+		if s.outlast(old) { // else the end closes all of them
+			s.stores.release(old.KMS)
+		}
+	})
+}
+
+// leaveSources closes the sources that only the old configuration has; those that have their
+// keys signed elsewhere once no handshake can ask for a signature any more.
+func (s *Server) leaveSources(old, next *state) {
+	stay := &sources{by: maps.Clone(next.sources.by), identities: next.sources.identities}
+	var asking []handshake.Source
+	for src, made := range old.sources.by {
+		if _, ok := src.(*remotesign.Source); ok && stay.by[src] == nil {
+			asking, stay.by[src] = append(asking, src), made
+		}
+	}
+	old.sources.closeBut(stay)
+	if len(asking) == 0 {
+		return
+	}
+	s.retiring.Go(func() {
+		s.outlast(old.loaded.Tree)
+		for _, src := range asking {
+			_ = src.Close()
+		}
+	})
+}
+
+// outlast waits for as long as handshakes that began under a configuration, and listeners that
+// it alone had, can last. It reports false where the drain begins before.
+func (s *Server) outlast(old *config.Tree) bool {
 	patience := old.Drain.Timeout
 	for _, l := range old.Listeners {
 		patience = max(patience, old.LimitsFor(l).HandshakeTimeout)
 	}
-	s.retiring.Go(func() {
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			s.stores.release(old.KMS)
-		case <-s.ending: // which closes all of them
-		}
-	})
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-s.ending:
+		return false
+	}
 }
 
 // nextAdmin opens the admin page of another configuration beside the one that is open, or gives
