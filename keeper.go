@@ -108,11 +108,11 @@ func (r *rings) read(ctx context.Context) (changed bool, err error) {
 	tickets, err := refresh(r.store, &r.tickets, func() (kms.TicketRing, error) {
 		return r.store.TicketRoots(ctx, r.tickets.name, "tls")
 	})
-	if err != nil || r.ech.name == "" {
+	if r.ech.name == "" {
 		return tickets, err
 	}
-	ech, err := refresh(r.store, &r.ech, func() (kms.ECHRing, error) { return r.store.ECH(ctx, r.ech.name, "tls") })
-	return tickets || ech, err
+	ech, echErr := refresh(r.store, &r.ech, func() (kms.ECHRing, error) { return r.store.ECH(ctx, r.ech.name, "tls") })
+	return tickets || ech, errors.Join(err, echErr)
 }
 
 // refresh reads one entry where it has another value.
@@ -208,23 +208,21 @@ func (k *keeper) keep(now time.Time) {
 	}
 }
 
-// renew puts the keys of this moment in force.
+// renew puts the keys of this moment in force. What cannot be rotated or read keeps
+// nothing else from its time.
 func (k *keeper) renew(st *state, now time.Time) error {
 	r := st.rings
 	if r == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(k.ctx, keepEvery)
-	defer cancel()
+	var rotateErr error
 	if r.due(now) {
-		if err := r.rotate(ctx); err != nil {
-			return err
-		}
+		ctx, cancel := context.WithTimeout(k.ctx, keepEvery)
+		rotateErr = r.rotate(ctx)
+		cancel()
 	}
-	changed, err := r.read(ctx)
-	if err != nil {
-		return err
-	}
+	changed, err := r.read(k.ctx)
+	err = errors.Join(rotateErr, err)
 	if changed {
 		k.s.logger.Info("keys of the store were rotated", "tickets", r.tickets.keys.String(), "ech", len(r.ech.keys.Entries))
 	}
@@ -234,16 +232,14 @@ func (k *keeper) renew(st *state, now time.Time) error {
 	for _, l := range st.listeners {
 		for _, srv := range l.servers() {
 			if again {
-				if err := srv.SetTicketRoots(roots); err != nil {
-					return err
-				}
+				err = errors.Join(err, srv.SetTicketRoots(roots))
 			}
 			if l.config.ECH {
 				srv.SetECHKeys(r.echKeys(now))
 			}
 		}
 	}
-	return nil
+	return err
 }
 
 // warn tells of certificates whose renewal is overdue: they serve on, but
