@@ -66,7 +66,7 @@ type loadedPair struct {
 	pair   Pair
 	cert   *tls.Certificate
 	digest [sha256.Size]byte // of the files' bytes
-	failed string            // what was last reported about them, so that it is reported once
+	news   News
 	seen   [2]os.FileInfo
 }
 
@@ -181,14 +181,9 @@ func (f *Files) reload(due func(*loadedPair) bool, again bool) error {
 			err = &FileError{Pair: l.pair, Err: err}
 			errs = append(errs, err)
 		}
-		told := ""
-		if err != nil {
-			told = err.Error()
-		}
-		if changed || err != nil && (again || told != l.failed) {
+		if l.news.Worth(changed, err) || again && err != nil {
 			news = append(news, Reload{Pair: l.pair, Info: InfoOf(l.cert.Leaf, "files", l.pair.Cert), Err: err})
 		}
-		l.failed = told
 	}
 	f.publish()
 	if f.options.OnReload != nil {

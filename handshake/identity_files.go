@@ -46,7 +46,7 @@ type IdentityFiles struct {
 
 	mu     sync.Mutex // serialises reloads
 	digest [sha256.Size]byte
-	failed string // what was last told of, so that it is told once
+	news   News
 	watch  *watch
 }
 
@@ -102,15 +102,12 @@ func (f *IdentityFiles) changed() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	changed, err := f.read()
-	told := ""
 	if err != nil {
 		err = &IdentityError{Paths: f.paths, Err: err}
-		told = err.Error()
 	}
-	if f.onReload != nil && (changed || told != "" && told != f.failed) {
+	if f.news.Worth(changed, err) && f.onReload != nil {
 		f.onReload(err)
 	}
-	f.failed = told
 	return f.files()
 }
 

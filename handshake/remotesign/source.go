@@ -59,7 +59,7 @@ type Source struct {
 	settings      SourceSettings
 	digest        [sha256.Size]byte
 	leaf          *x509.Certificate
-	failed        string
+	news          handshake.News
 	cancel        context.CancelFunc
 	wg            sync.WaitGroup
 }
@@ -135,15 +135,12 @@ func (s *Source) compare(ctx context.Context) {
 
 func (s *Source) check() {
 	changed, err := s.load()
-	told := ""
 	if err != nil {
 		err = s.wrap(err)
-		told = err.Error()
 	}
-	if s.settings.OnReload != nil && (changed || told != "" && told != s.failed) {
+	if s.news.Worth(changed, err) && s.settings.OnReload != nil {
 		s.settings.OnReload(err)
 	}
-	s.failed = told
 }
 
 // load takes the chain if it is another.

@@ -51,7 +51,7 @@ type Identity struct {
 	options IdentityOptions
 	info    kms.Info
 	digest  [sha256.Size]byte // of the authorities' file
-	failed  string            // what was last told of, so that it is told once
+	news    handshake.News
 	stop    chan struct{}
 	done    sync.WaitGroup
 }
@@ -103,15 +103,12 @@ func (i *Identity) watch() {
 
 func (i *Identity) check() {
 	changed, err := i.load()
-	told := ""
 	if err != nil {
 		err = i.wrap(err)
-		told = err.Error()
 	}
-	if i.options.OnReload != nil && (changed || told != "" && told != i.failed) {
+	if i.news.Worth(changed, err) && i.options.OnReload != nil {
 		i.options.OnReload(err)
 	}
-	i.failed = told
 }
 
 // load puts entry and file in force where either is another than before.

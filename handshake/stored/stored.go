@@ -65,10 +65,10 @@ type Source struct {
 
 // entry is one as it was last read.
 type entry struct {
-	name   string
-	info   kms.Info
-	cert   *tls.Certificate
-	failed string // what was last reported of it, so that it is reported once
+	name string
+	info kms.Info
+	cert *tls.Certificate
+	news handshake.News
 }
 
 // New loads the entries, the first of which is the default, and looks after
@@ -113,15 +113,12 @@ func (s *Source) check() {
 	var news []Reload
 	for _, e := range s.entries {
 		changed, err := e.load(s.store)
-		told := ""
 		if err != nil {
 			err = &Error{Entry: e.name, Err: err}
-			told = err.Error()
 		}
-		if changed || told != "" && told != e.failed {
+		if e.news.Worth(changed, err) {
 			news = append(news, Reload{Entry: e.name, Info: handshake.InfoOf(e.cert.Leaf, s.Kind, e.name), Err: err})
 		}
-		e.failed = told
 	}
 	if len(news) == 0 {
 		return
